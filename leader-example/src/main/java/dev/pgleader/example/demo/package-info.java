@@ -1,0 +1,2 @@
+/** The failover demo. */
+package dev.pgleader.example.demo;

@@ -1,0 +1,2 @@
+/** Examples. */
+package dev.pgleader.example;

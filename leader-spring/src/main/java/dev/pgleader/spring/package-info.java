@@ -1,0 +1,2 @@
+/** Spring Boot integration. */
+package dev.pgleader.spring;
