@@ -1,0 +1,38 @@
+package dev.pgleader.lock;
+
+import java.sql.Connection;
+import java.sql.SQLException;
+import java.time.Duration;
+import java.util.Objects;
+import javax.sql.DataSource;
+
+/** Connections that a {@link DataSource} of the application's hands out. */
+final class DataSourceConnectionSource extends ConnectionSource {
+
+    private final DataSource dataSource;
+
+    DataSourceConnectionSource(DataSource dataSource) {
+        this.dataSource = Objects.requireNonNull(dataSource, "dataSource");
+    }
+
+    @Override
+    SessionConnection open(Duration networkTimeout) throws SQLException {
+        Connection connection = dataSource.getConnection();
+        try {
+            return new PolledConnection(connection, dataSource);
+        } catch (SQLException e) {
+            PhysicalConnection.discard(dataSource, connection);
+            throw e;
+        }
+    }
+
+    @Override
+    boolean canOpenSecond() {
+        return false;
+    }
+
+    @Override
+    public String toString() {
+        return "DataSource " + dataSource.getClass().getName();
+    }
+}

@@ -1,0 +1,110 @@
+package dev.pgleader.lock;
+
+import java.time.Duration;
+import java.util.Collection;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+
+/**
+ * One database session that holds advisory locks under a lease: the seam between an election and PostgreSQL.
+ *
+ * <p>One thread uses it; {@link #wake()} and {@link #abort()} may be called from any. Each method that talks to the server
+ * returns within the {@link Settings#networkTimeout()} per round trip. After a {@link LockSessionException} the session is
+ * in doubt and must be aborted: the server may have done what the client gave up on.
+ */
+public interface LockSession {
+
+    /**
+     * How a session presents itself and how long it may be silent.
+     *
+     * @param instanceId shown in {@code pg_stat_activity.application_name}, after {@code pg-leader/}
+     * @param lease after this time without a statement of ours the server ends the session, which frees its locks
+     * @param networkTimeout the bound of each round trip
+     * @param requireEnforcedLease whether a server that refuses to end silent sessions is refused
+     */
+    record Settings(String instanceId, Duration lease, Duration networkTimeout, boolean requireEnforcedLease) {}
+
+    /**
+     * What was true of the session and its server when it was opened.
+     *
+     * @param backendPid the process that serves it
+     * @param database the database whose locks these are
+     * @param serverVersion such as {@code 18.1}
+     * @param serverUptime for how long the server had been running
+     * @param timeline what changes with each promotion; 0 if the server doesn't tell
+     * @param leaseEnforced whether the server ends the session when it is silent for the lease
+     */
+    record Facts(
+            int backendPid,
+            String database,
+            String serverVersion,
+            Duration serverUptime,
+            int timeline,
+            boolean leaseEnforced) {}
+
+    /**
+     * Who holds a lock.
+     *
+     * @param backendPid the holder's backend
+     * @param applicationName what the holder's session calls itself
+     */
+    record Holder(int backendPid, String applicationName) {}
+
+    /** What was true when the session was opened. */
+    Facts facts();
+
+    /**
+     * Tries each key once, without waiting. Must not be called with a key that this session holds: PostgreSQL would count
+     * it twice.
+     *
+     * @return the keys that were granted; a grant counts only once {@link #check()} has shown it
+     */
+    Set<LockKey> tryLock(Collection<LockKey> keys) throws LockSessionException;
+
+    /**
+     * Proves that this is still the session that was opened, on a server that may be trusted with the job, with its lease
+     * in force.
+     *
+     * @return the keys that the server says this session holds
+     */
+    Set<LockKey> check() throws LockSessionException;
+
+    /**
+     * Unlocks the key and tells all sessions about it, in one statement.
+     *
+     * @throws LockSessionException also if the session didn't hold the lock
+     */
+    void release(LockKey key, String notification) throws LockSessionException;
+
+    /** Tells all sessions of the database, this one among them, in one statement. */
+    void announce(List<String> notifications) throws LockSessionException;
+
+    /** Who holds the key now. */
+    Optional<Holder> findHolder(LockKey key) throws LockSessionException;
+
+    /**
+     * Waits for notifications, for the end of the time or for a {@link #wake()}; returns early if it likes.
+     *
+     * @throws LockSessionException if the connection turns out to be lost
+     */
+    List<String> await(long maxNanos) throws LockSessionException;
+
+    /** Ends the current or the next {@link #await}. */
+    void wake();
+
+    /** Says goodbye to the server and closes the connection. */
+    void close();
+
+    /** Closes the connection at once, whatever it's doing. */
+    void abort();
+
+    /**
+     * Opens a session and has the server prove that it can be trusted with the job.
+     *
+     * @throws LockSessionException if there is no such session to be had now
+     */
+    static LockSession open(ConnectionSource source, Settings settings) throws LockSessionException {
+        return PgLockSession.open(source, settings);
+    }
+}

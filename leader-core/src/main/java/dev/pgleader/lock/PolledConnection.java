@@ -1,0 +1,66 @@
+package dev.pgleader.lock;
+
+import java.sql.Connection;
+import java.sql.SQLException;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.locks.LockSupport;
+import javax.sql.DataSource;
+import org.jspecify.annotations.Nullable;
+import org.postgresql.PGNotification;
+
+/**
+ * A connection on somebody else's socket: it looks for news every {@value #SLICE_MILLIS} ms. The driver notices the end of
+ * such a connection within a second.
+ */
+final class PolledConnection extends SessionConnection {
+
+    private static final long SLICE_MILLIS = 100;
+
+    private final @Nullable DataSource dataSource;
+    private final AtomicBoolean aborted = new AtomicBoolean();
+    private volatile @Nullable Thread waiting;
+    private volatile boolean woken;
+
+    /** @param dataSource where the connection comes from; null if it was opened directly */
+    PolledConnection(Connection connection, @Nullable DataSource dataSource) throws SQLException {
+        super(connection);
+        this.dataSource = dataSource;
+    }
+
+    @Override
+    List<String> await(long maxNanos) throws SQLException {
+        long startNanos = System.nanoTime();
+        waiting = Thread.currentThread();
+        try {
+            while (true) {
+                PGNotification[] received = physical().getNotifications();
+                long leftNanos = maxNanos - (System.nanoTime() - startNanos);
+                if (received.length > 0 || woken || leftNanos <= 0) {
+                    return payloads(received);
+                }
+                if (Thread.currentThread().isInterrupted()) {
+                    throw new SQLException("Interrupted while waiting for the database");
+                }
+                LockSupport.parkNanos(this, Math.min(leftNanos, TimeUnit.MILLISECONDS.toNanos(SLICE_MILLIS)));
+            }
+        } finally {
+            waiting = null;
+            woken = false;
+        }
+    }
+
+    @Override
+    void wake() {
+        woken = true;
+        LockSupport.unpark(waiting);
+    }
+
+    @Override
+    void abort() {
+        if (aborted.compareAndSet(false, true)) {
+            PhysicalConnection.discard(dataSource, connection());
+        }
+    }
+}

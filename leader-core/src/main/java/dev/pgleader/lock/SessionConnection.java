@@ -1,0 +1,64 @@
+package dev.pgleader.lock;
+
+import java.sql.Connection;
+import java.sql.SQLException;
+import java.util.Arrays;
+import java.util.List;
+import org.postgresql.PGNotification;
+import org.postgresql.jdbc.PgConnection;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * A connection that one thread uses, waits on and at last ends for good. {@link #wake()} and {@link #abort()} may be
+ * called from any thread.
+ */
+abstract class SessionConnection {
+
+    private static final Logger LOG = LoggerFactory.getLogger(SessionConnection.class);
+
+    private final Connection connection;
+    private final PgConnection physical;
+
+    /** @throws SQLException if this isn't a connection of PostgreSQL's driver */
+    SessionConnection(Connection connection) throws SQLException {
+        this.connection = connection;
+        this.physical = PhysicalConnection.of(connection);
+    }
+
+    final Connection connection() {
+        return connection;
+    }
+
+    final PgConnection physical() {
+        return physical;
+    }
+
+    /**
+     * Waits for a notification, for the end of the time, for a {@link #wake()} or for the loss of the connection. May
+     * return early with nothing.
+     *
+     * @throws SQLException if the connection is lost
+     */
+    abstract List<String> await(long maxNanos) throws SQLException;
+
+    /** Ends the current or the next {@link #await}. */
+    abstract void wake();
+
+    /** Says goodbye to the server, waiting for no answer, and ends the connection. */
+    final void close() {
+        try {
+            physical.close();
+        } catch (SQLException e) {
+            LOG.debug("Closing a connection failed; it is given up anyway", e);
+        }
+        abort();
+    }
+
+    /** Ends the connection at once, with nothing said to the server, whatever it's doing. Once is enough. */
+    abstract void abort();
+
+    static List<String> payloads(PGNotification[] notifications) {
+        return Arrays.stream(notifications).map(PGNotification::getParameter).toList();
+    }
+}

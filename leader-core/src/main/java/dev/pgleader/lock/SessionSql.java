@@ -1,0 +1,73 @@
+package dev.pgleader.lock;
+
+/**
+ * The statements of a lock session. A key is addressed in the form (space, bits) of {@link LockKey}, so that one statement
+ * serves both key spaces.
+ *
+ * <p>{@code pgleader.session} is a <a
+ * href="https://www.postgresql.org/docs/current/runtime-config-custom.html">customized option</a> that each session sets to
+ * a value of its own: a statement that reads another value runs on somebody else's backend.
+ */
+final class SessionSql {
+
+    /** The channel that all sessions of a database listen on. */
+    static final String CHANNEL = "pgleader";
+
+    static final String FACTS = """
+            SELECT pg_backend_pid(), current_database(), pg_is_in_recovery(),
+                   current_setting('transaction_read_only')::boolean,
+                   (extract(epoch FROM clock_timestamp() - pg_postmaster_start_time()) * 1000)::bigint,
+                   nullif(current_setting('pgleader.session', true), ''),
+                   (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()),
+                   set_config('pgleader.session', ?, false)
+            """;
+
+    static final String AFFINITY = "SELECT pg_backend_pid(), nullif(current_setting('pgleader.session', true), '')";
+
+    static final String SET =
+            "SELECT set_config(name, value, false) FROM unnest(?::text[], ?::text[]) AS t(name, value)";
+
+    static final String LEASE_SETTING = "SELECT current_setting('idle_session_timeout')";
+
+    static final String TIMELINE = "SELECT ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int";
+
+    static final String LISTEN = "LISTEN " + CHANNEL;
+
+    /** Tries no key, and returns no row, on a backend that isn't this session's. */
+    static final String TRY_LOCK = """
+            SELECT space, bits,
+                   CASE WHEN space = 1 THEN pg_try_advisory_lock(bits)
+                        ELSE pg_try_advisory_lock((bits >> 32)::int, ((bits << 32) >> 32)::int) END
+            FROM unnest(?::int[], ?::bigint[]) AS key(space, bits)
+            WHERE current_setting('pgleader.session', true) = ?
+            """;
+
+    static final String CHECK = """
+            SELECT pg_backend_pid(), current_setting('pgleader.session', true), pg_is_in_recovery(),
+                   current_setting('transaction_read_only')::boolean, current_setting('idle_session_timeout'),
+                   held.spaces, held.keys
+            FROM (SELECT array_agg(objsubid::int) AS spaces,
+                         array_agg((classid::bigint << 32) | objid::bigint) AS keys
+                  FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = pg_backend_pid()) AS held
+            """;
+
+    static final String RELEASE = """
+            SELECT CASE WHEN space = 1 THEN pg_advisory_unlock(bits)
+                        ELSE pg_advisory_unlock((bits >> 32)::int, ((bits << 32) >> 32)::int) END,
+                   pg_notify('pgleader', ?)
+            FROM (VALUES (?::int, ?::bigint)) AS key(space, bits)
+            WHERE current_setting('pgleader.session', true) = ?
+            """;
+
+    static final String ANNOUNCE = "SELECT pg_notify('pgleader', payload) FROM unnest(?::text[]) AS payload";
+
+    static final String HOLDER = """
+            SELECT l.pid, coalesce(a.application_name, '')
+            FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+            WHERE l.locktype = 'advisory' AND l.granted
+              AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+              AND l.objsubid = ? AND ((l.classid::bigint << 32) | l.objid::bigint) = ?
+            """;
+
+    private SessionSql() {}
+}

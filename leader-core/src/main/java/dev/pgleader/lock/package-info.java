@@ -1,0 +1,4 @@
+@NullMarked
+package dev.pgleader.lock;
+
+import org.jspecify.annotations.NullMarked;
