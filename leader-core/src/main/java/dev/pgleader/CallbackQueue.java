@@ -1,0 +1,100 @@
+package dev.pgleader;
+
+import java.util.ArrayDeque;
+import java.util.Queue;
+import java.util.concurrent.Executor;
+import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.SynchronousQueue;
+import java.util.concurrent.ThreadFactory;
+import java.util.concurrent.ThreadPoolExecutor;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Runs user code one task after another, in the order given, on threads of an executor; nothing is lost if the executor
+ * refuses. The lock is held to move tasks, never while one runs.
+ */
+final class CallbackQueue implements Executor {
+
+    private static final Logger LOG = LoggerFactory.getLogger(CallbackQueue.class);
+    private static final long IDLE_THREAD_SECONDS = 5;
+
+    private final Executor executor;
+    private final String threadName;
+    private final Queue<Runnable> tasks = new ArrayDeque<>();
+    private boolean draining;
+    private volatile @Nullable Thread running;
+
+    /**
+     * A queue on {@code executor}.
+     *
+     * @param threadName the name of the thread that takes over if the executor refuses
+     */
+    CallbackQueue(Executor executor, String threadName) {
+        this.executor = executor;
+        this.threadName = threadName;
+    }
+
+    /** Daemon threads, as many as there are tasks at a time, that end when they are idle for some seconds. */
+    static Executor daemonThreads(String namePrefix) {
+        AtomicInteger count = new AtomicInteger();
+        ThreadFactory factory = task -> daemon(task, namePrefix + "-" + count.incrementAndGet());
+        return new ThreadPoolExecutor(
+                0, Integer.MAX_VALUE, IDLE_THREAD_SECONDS, TimeUnit.SECONDS, new SynchronousQueue<>(), factory);
+    }
+
+    static Thread daemon(Runnable task, String name) {
+        Thread thread = new Thread(task, name);
+        thread.setDaemon(true);
+        return thread;
+    }
+
+    @Override
+    public void execute(Runnable task) {
+        synchronized (tasks) {
+            tasks.add(task);
+            if (draining) {
+                return;
+            }
+            draining = true;
+        }
+        try {
+            executor.execute(this::drain);
+        } catch (RejectedExecutionException e) {
+            LOG.warn(
+                    "The callback executor refuses tasks; callbacks of {} run on a thread of their own", threadName, e);
+            daemon(this::drain, threadName).start();
+        }
+    }
+
+    /** Whether the calling code runs in a task of this queue. */
+    boolean isCurrentThread() {
+        return running == Thread.currentThread();
+    }
+
+    private void drain() {
+        for (Runnable task = next(); task != null; task = next()) {
+            running = Thread.currentThread();
+            try {
+                task.run();
+            } catch (Throwable e) {
+                LOG.error("A callback of {} failed", threadName, e);
+            } finally {
+                running = null;
+                // An interrupt that a task left behind isn't meant for the next one.
+                Thread.interrupted();
+            }
+        }
+    }
+
+    private @Nullable Runnable next() {
+        synchronized (tasks) {
+            Runnable task = tasks.poll();
+            draining = task != null;
+            return task;
+        }
+    }
+}

@@ -1,0 +1,251 @@
+package dev.pgleader;
+
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What one elector is in the election for its key, and how that changes: a pure function from what it is and what happens
+ * to what it becomes and what is to be done. It reads no clock; all times are readings of the election's {@link Ticker}.
+ *
+ * @param phase where it stands
+ * @param terms how many terms it has led so far
+ * @param failedStarts how many terms in a row ended because the leader's work couldn't start
+ * @param paused whether it sits the election out
+ * @param closing whether it leaves the election as soon as it may
+ */
+record Candidacy(Phase phase, long terms, int failedStarts, boolean paused, boolean closing) {
+
+    /** Longer than this a candidate whose work can't start doesn't wait, in multiples of the cool-down. */
+    private static final int LONGEST_COOL_DOWN_FACTOR = 32;
+
+    sealed interface Phase {}
+
+    /** Doesn't hold the lock; competes for it from {@code notBefore} on. */
+    record Follower(long notBefore) implements Phase {}
+
+    /** Holds the lock; leads from {@code actFrom} on. */
+    record TakingOver(long actFrom) implements Phase {}
+
+    /** Holds the lock and leads. */
+    record Leader() implements Phase {}
+
+    /** Holds the lock until {@code onRevoked} has returned, at the longest until {@code releaseBy}. */
+    record Resigning(long releaseBy) implements Phase {}
+
+    /** No longer holds the lock; waits for {@code onRevoked} to return. {@code giveUpBy} counts when it is closing. */
+    record Draining(long giveUpBy) implements Phase {}
+
+    /** Out of the election for good. */
+    record Closed() implements Phase {}
+
+    sealed interface Signal {}
+
+    /** The lock was granted and a check has shown it. */
+    record LockTaken(long actFrom) implements Signal {}
+
+    /** The lock isn't held any more, or can't be trusted to be. */
+    record LockLost(RevocationReason reason) implements Signal {}
+
+    /** Somebody wants this instance to give way, and to compete again after its cool-down. */
+    record StepDown(RevocationReason reason) implements Signal {}
+
+    /** The leader's work of a term couldn't start. */
+    record StartFailed(long term) implements Signal {}
+
+    /** The leader's work of a term has started. */
+    record Started(long term) implements Signal {}
+
+    /** All callbacks of a term have returned. */
+    record Drained(long term) implements Signal {}
+
+    record Pause() implements Signal {}
+
+    record Resume() implements Signal {}
+
+    record Close() implements Signal {}
+
+    /** Nothing happened but that time went by. */
+    record Tick() implements Signal {}
+
+    sealed interface Effect {}
+
+    /** A term begins: publish it, then tell the listeners. */
+    record BeginTerm(long term) implements Effect {}
+
+    /** The current term ends: end its lease, publish that, then tell the listeners. */
+    record EndTerm(RevocationReason reason) implements Effect {}
+
+    /** Give the lock back. */
+    record Unlock() implements Effect {}
+
+    record Transition(Candidacy next, List<Effect> effects) {}
+
+    /**
+     * The times that a transition depends on, in nanoseconds.
+     *
+     * @param coolDown how long to let others go first
+     * @param revokeTimeout how long a voluntary exit waits for the callbacks
+     */
+    record Times(long coolDown, long revokeTimeout) {}
+
+    /** A candidate that has led {@code terms} terms before and competes at once. */
+    static Candidacy start(long terms, boolean paused, long now) {
+        return new Candidacy(new Follower(now), terms, 0, paused, false);
+    }
+
+    boolean holdsLock() {
+        return phase instanceof TakingOver || phase instanceof Leader || phase instanceof Resigning;
+    }
+
+    boolean leads() {
+        return phase instanceof Leader;
+    }
+
+    boolean isClosed() {
+        return phase instanceof Closed;
+    }
+
+    /** Whether it competes for the lock now. */
+    boolean wantsLock(long now) {
+        return !paused && phase instanceof Follower follower && now - follower.notBefore() >= 0;
+    }
+
+    /** When a {@link Tick} will change something or the lock will be wanted; null if only another signal will. */
+    @Nullable
+    Long dueAt() {
+        if (phase instanceof Follower follower) {
+            return paused ? null : (Long) follower.notBefore();
+        } else if (phase instanceof TakingOver takingOver) {
+            return takingOver.actFrom();
+        } else if (phase instanceof Resigning resigning) {
+            return resigning.releaseBy();
+        } else if (phase instanceof Draining draining) {
+            return closing ? (Long) draining.giveUpBy() : null;
+        }
+        return null;
+    }
+
+    Transition on(Signal signal, long now, Times times) {
+        if (signal instanceof LockTaken taken) {
+            return onLockTaken(taken, now);
+        } else if (signal instanceof LockLost lost) {
+            return onLockLost(lost.reason(), now, times);
+        } else if (signal instanceof StepDown stepDown) {
+            return onStepDown(stepDown.reason(), times.coolDown(), now, times);
+        } else if (signal instanceof StartFailed failed) {
+            return onStartFailed(failed, now, times);
+        } else if (signal instanceof Started started) {
+            return leads() && started.term() == terms ? stay(withFailedStarts(0)) : stay(this);
+        } else if (signal instanceof Drained drained) {
+            return drained.term() == terms ? onDrained(now, times) : stay(this);
+        } else if (signal instanceof Pause) {
+            return withPaused(true).onStepDown(RevocationReason.RESIGNED, 0, now, times);
+        } else if (signal instanceof Resume) {
+            return stay(withPaused(false));
+        } else if (signal instanceof Close) {
+            return onClose(now, times);
+        }
+        return onTick(now);
+    }
+
+    private Transition onLockTaken(LockTaken taken, long now) {
+        if (!(phase instanceof Follower)) {
+            throw new IllegalStateException("Took a lock as " + this);
+        }
+        return taken.actFrom() - now > 0 ? stay(with(new TakingOver(taken.actFrom()))) : beginTerm();
+    }
+
+    private Transition beginTerm() {
+        long term = terms + 1;
+        return new Transition(
+                new Candidacy(new Leader(), term, failedStarts, paused, closing), List.of(new BeginTerm(term)));
+    }
+
+    private Transition onLockLost(RevocationReason reason, long now, Times times) {
+        if (phase instanceof Leader) {
+            return new Transition(with(new Draining(now + times.revokeTimeout())), List.of(new EndTerm(reason)));
+        } else if (phase instanceof Resigning resigning) {
+            return stay(with(new Draining(resigning.releaseBy())));
+        } else if (phase instanceof TakingOver) {
+            return stay(with(new Follower(now)));
+        }
+        return stay(this);
+    }
+
+    private Transition onStepDown(RevocationReason reason, long coolDown, long now, Times times) {
+        if (phase instanceof Leader) {
+            return new Transition(with(new Resigning(now + times.revokeTimeout())), List.of(new EndTerm(reason)));
+        } else if (phase instanceof TakingOver) {
+            return new Transition(with(new Follower(now + coolDown)), List.of(new Unlock()));
+        } else if (phase instanceof Follower follower) {
+            return stay(with(new Follower(Math.max(follower.notBefore() - now, coolDown) + now)));
+        }
+        return stay(this);
+    }
+
+    private Transition onStartFailed(StartFailed failed, long now, Times times) {
+        return leads() && failed.term() == terms
+                ? withFailedStarts(failedStarts + 1)
+                        .onStepDown(RevocationReason.CALLBACK_FAILED, times.coolDown(), now, times)
+                : stay(this);
+    }
+
+    private Transition onDrained(long now, Times times) {
+        if (phase instanceof Resigning) {
+            return new Transition(afterTerm(now + coolDownAfterTerm(times)), List.of(new Unlock()));
+        } else if (phase instanceof Draining) {
+            return stay(afterTerm(now));
+        }
+        return stay(this);
+    }
+
+    private Candidacy afterTerm(long notBefore) {
+        return with(closing ? new Closed() : new Follower(notBefore));
+    }
+
+    private long coolDownAfterTerm(Times times) {
+        int doublings = Math.max(0, failedStarts - 1);
+        return times.coolDown()
+                * Math.min(LONGEST_COOL_DOWN_FACTOR, doublings > 5 ? LONGEST_COOL_DOWN_FACTOR : 1 << doublings);
+    }
+
+    private Transition onClose(long now, Times times) {
+        Candidacy leaving = new Candidacy(phase, terms, failedStarts, paused, true);
+        if (phase instanceof Leader) {
+            return leaving.onStepDown(RevocationReason.CLOSED, 0, now, times);
+        } else if (phase instanceof TakingOver) {
+            return new Transition(leaving.with(new Closed()), List.of(new Unlock()));
+        } else if (phase instanceof Follower) {
+            return stay(leaving.with(new Closed()));
+        }
+        return stay(leaving);
+    }
+
+    private Transition onTick(long now) {
+        if (phase instanceof TakingOver takingOver && now - takingOver.actFrom() >= 0) {
+            return beginTerm();
+        } else if (phase instanceof Resigning resigning && now - resigning.releaseBy() >= 0) {
+            Phase next = closing ? new Closed() : new Draining(now);
+            return new Transition(with(next), List.of(new Unlock()));
+        } else if (closing && phase instanceof Draining draining && now - draining.giveUpBy() >= 0) {
+            return stay(with(new Closed()));
+        }
+        return stay(this);
+    }
+
+    private Candidacy with(Phase next) {
+        return new Candidacy(next, terms, failedStarts, paused, closing);
+    }
+
+    private Candidacy withFailedStarts(int count) {
+        return new Candidacy(phase, terms, count, paused, closing);
+    }
+
+    private Candidacy withPaused(boolean value) {
+        return new Candidacy(phase, terms, failedStarts, value, closing);
+    }
+
+    private static Transition stay(Candidacy same) {
+        return new Transition(same, List.of());
+    }
+}

@@ -1,0 +1,294 @@
+package dev.pgleader;
+
+import java.time.Duration;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * How an elector behaves. Immutable; {@link Builder#build()} refuses values that contradict each other and says why.
+ *
+ * <p>All instances that compete for a key should use the same {@link #leaseDuration()}: a candidate's {@linkplain
+ * TakeoverDelay takeover delay} is measured by its own.
+ */
+public final class ElectorOptions {
+
+    /** 15 s. */
+    public static final Duration DEFAULT_LEASE_DURATION = Duration.ofSeconds(15);
+
+    /** 3 s. */
+    public static final Duration DEFAULT_HEALTH_CHECK_INTERVAL = Duration.ofSeconds(3);
+
+    /** 3 s. */
+    public static final Duration DEFAULT_HEALTH_CHECK_TIMEOUT = Duration.ofSeconds(3);
+
+    /** 1 s. */
+    public static final Duration DEFAULT_RETRY_INTERVAL = Duration.ofSeconds(1);
+
+    /** 0.2, that is 20 % in either direction. */
+    public static final double DEFAULT_RETRY_JITTER = 0.2;
+
+    /** 5 s. */
+    public static final Duration DEFAULT_MAX_RECONNECT_DELAY = Duration.ofSeconds(5);
+
+    /** 30 s. */
+    public static final Duration DEFAULT_REVOKE_TIMEOUT = Duration.ofSeconds(30);
+
+    /** The least that a {@linkplain #safetyMargin() safety margin} is by default: 500 ms. */
+    public static final Duration DEFAULT_MIN_SAFETY_MARGIN = Duration.ofMillis(500);
+
+    private static final Duration LONGEST = Duration.ofDays(1);
+
+    private final Duration leaseDuration;
+    private final Duration safetyMargin;
+    private final Duration healthCheckInterval;
+    private final Duration healthCheckTimeout;
+    private final Duration retryInterval;
+    private final double retryJitter;
+    private final Duration maxReconnectDelay;
+    private final Duration revokeTimeout;
+    private final Duration coolDown;
+    private final TakeoverDelay takeoverDelay;
+    private final boolean unenforcedLeaseAccepted;
+
+    private ElectorOptions(Builder builder) {
+        leaseDuration = positive("leaseDuration", builder.leaseDuration);
+        healthCheckInterval = positive("healthCheckInterval", builder.healthCheckInterval);
+        healthCheckTimeout = positive("healthCheckTimeout", builder.healthCheckTimeout);
+        retryInterval = positive("retryInterval", builder.retryInterval);
+        maxReconnectDelay = positive("maxReconnectDelay", builder.maxReconnectDelay);
+        revokeTimeout = positive("revokeTimeout", builder.revokeTimeout);
+        coolDown = builder.coolDown == null ? retryInterval.multipliedBy(2) : positive("coolDown", builder.coolDown);
+        safetyMargin = builder.safetyMargin == null
+                ? max(leaseDuration.dividedBy(10), DEFAULT_MIN_SAFETY_MARGIN)
+                : positive("safetyMargin", builder.safetyMargin);
+        retryJitter = builder.retryJitter;
+        takeoverDelay = builder.takeoverDelay;
+        unenforcedLeaseAccepted = builder.unenforcedLeaseAccepted;
+        if (!(retryJitter >= 0 && retryJitter < 1)) {
+            throw new IllegalArgumentException("retryJitter must be at least 0 and less than 1, but is " + retryJitter);
+        }
+        if (maxReconnectDelay.compareTo(retryInterval) < 0) {
+            throw new IllegalArgumentException("maxReconnectDelay (" + millis(maxReconnectDelay)
+                    + ") must not be less than retryInterval (" + millis(retryInterval) + ")");
+        }
+        Duration slowestCheck = healthCheckInterval.plus(healthCheckTimeout);
+        if (slowestCheck.compareTo(trustWindow()) >= 0) {
+            throw new IllegalArgumentException(
+                    "A leader must be able to miss no check that succeeds: healthCheckInterval ("
+                            + millis(healthCheckInterval) + ") + healthCheckTimeout (" + millis(healthCheckTimeout)
+                            + ") must be less than the trust window, which is leaseDuration (" + millis(leaseDuration)
+                            + ") - safetyMargin (" + millis(safetyMargin) + ") = " + millis(trustWindow()));
+        }
+    }
+
+    /** The defaults. */
+    public static ElectorOptions defaults() {
+        return builder().build();
+    }
+
+    /** A builder that starts from the defaults. */
+    public static Builder builder() {
+        return new Builder();
+    }
+
+    /** A builder that starts from these options. */
+    public Builder toBuilder() {
+        Builder builder = new Builder();
+        builder.leaseDuration = leaseDuration;
+        builder.safetyMargin = safetyMargin;
+        builder.healthCheckInterval = healthCheckInterval;
+        builder.healthCheckTimeout = healthCheckTimeout;
+        builder.retryInterval = retryInterval;
+        builder.retryJitter = retryJitter;
+        builder.maxReconnectDelay = maxReconnectDelay;
+        builder.revokeTimeout = revokeTimeout;
+        builder.coolDown = coolDown;
+        builder.takeoverDelay = takeoverDelay;
+        builder.unenforcedLeaseAccepted = unenforcedLeaseAccepted;
+        return builder;
+    }
+
+    /** After this time without a check the server ends the leader's session, which frees the lock. */
+    public Duration leaseDuration() {
+        return leaseDuration;
+    }
+
+    /**
+     * By how much a leader stops trusting itself before the server can give the lock away. It absorbs the difference in rate
+     * between the two machines' clocks. By default a tenth of the lease, at least {@link #DEFAULT_MIN_SAFETY_MARGIN}.
+     */
+    public Duration safetyMargin() {
+        return safetyMargin;
+    }
+
+    /** {@code leaseDuration - safetyMargin}: how long a leader trusts itself from the start of its last good check. */
+    public Duration trustWindow() {
+        return leaseDuration.minus(safetyMargin);
+    }
+
+    /** The time between two checks of the session that holds the lock. */
+    public Duration healthCheckInterval() {
+        return healthCheckInterval;
+    }
+
+    /** The bound of each round trip to the server, and of the connect. */
+    public Duration healthCheckTimeout() {
+        return healthCheckTimeout;
+    }
+
+    /** The time between two tries of a candidate, give or take {@link #retryJitter()}. */
+    public Duration retryInterval() {
+        return retryInterval;
+    }
+
+    /** By which part of itself the retry interval varies at random, in either direction. */
+    public double retryJitter() {
+        return retryJitter;
+    }
+
+    /** The longest time between two attempts to connect; the shortest is a quarter of the retry interval. */
+    public Duration maxReconnectDelay() {
+        return maxReconnectDelay;
+    }
+
+    /** The longest time that a voluntary exit waits for {@code onRevoked} before the lock is released all the same. */
+    public Duration revokeTimeout() {
+        return revokeTimeout;
+    }
+
+    /** How long an instance that resigned lets others go first. By default twice the retry interval. */
+    public Duration coolDown() {
+        return coolDown;
+    }
+
+    /** How long a new leader waits after the server restarted or failed over. */
+    public TakeoverDelay takeoverDelay() {
+        return takeoverDelay;
+    }
+
+    /**
+     * Whether to lead on a server that refuses {@code idle_session_timeout}. There a leader that vanishes without a word
+     * keeps the lock until TCP gives up, about two hours by default.
+     */
+    public boolean unenforcedLeaseAccepted() {
+        return unenforcedLeaseAccepted;
+    }
+
+    /** All options in one line, with the values in effect. */
+    @Override
+    public String toString() {
+        return "leaseDuration=" + millis(leaseDuration) + " safetyMargin=" + millis(safetyMargin) + " trustWindow="
+                + millis(trustWindow()) + " healthCheckInterval=" + millis(healthCheckInterval) + " healthCheckTimeout="
+                + millis(healthCheckTimeout) + " retryInterval=" + millis(retryInterval) + " retryJitter=" + retryJitter
+                + " maxReconnectDelay=" + millis(maxReconnectDelay) + " revokeTimeout=" + millis(revokeTimeout)
+                + " coolDown=" + millis(coolDown) + " takeoverDelay=" + takeoverDelay + " unenforcedLeaseAccepted="
+                + unenforcedLeaseAccepted;
+    }
+
+    private static Duration positive(String name, Duration value) {
+        if (value.toNanos() < 1_000_000 || value.compareTo(LONGEST) > 0) {
+            throw new IllegalArgumentException(name + " must be at least 1 ms and at most 1 day, but is " + value);
+        }
+        return value;
+    }
+
+    private static Duration max(Duration a, Duration b) {
+        return a.compareTo(b) >= 0 ? a : b;
+    }
+
+    private static String millis(Duration duration) {
+        return duration.toMillis() + "ms";
+    }
+
+    /** Collects options. Not thread-safe. */
+    public static final class Builder {
+
+        private Duration leaseDuration = DEFAULT_LEASE_DURATION;
+        private @Nullable Duration safetyMargin;
+        private Duration healthCheckInterval = DEFAULT_HEALTH_CHECK_INTERVAL;
+        private Duration healthCheckTimeout = DEFAULT_HEALTH_CHECK_TIMEOUT;
+        private Duration retryInterval = DEFAULT_RETRY_INTERVAL;
+        private double retryJitter = DEFAULT_RETRY_JITTER;
+        private Duration maxReconnectDelay = DEFAULT_MAX_RECONNECT_DELAY;
+        private Duration revokeTimeout = DEFAULT_REVOKE_TIMEOUT;
+        private @Nullable Duration coolDown;
+        private TakeoverDelay takeoverDelay = TakeoverDelay.AUTO;
+        private boolean unenforcedLeaseAccepted;
+
+        private Builder() {}
+
+        /** Sets {@link ElectorOptions#leaseDuration()}. */
+        public Builder leaseDuration(Duration value) {
+            leaseDuration = value;
+            return this;
+        }
+
+        /** Sets {@link ElectorOptions#safetyMargin()}. */
+        public Builder safetyMargin(Duration value) {
+            safetyMargin = value;
+            return this;
+        }
+
+        /** Sets {@link ElectorOptions#healthCheckInterval()}. */
+        public Builder healthCheckInterval(Duration value) {
+            healthCheckInterval = value;
+            return this;
+        }
+
+        /** Sets {@link ElectorOptions#healthCheckTimeout()}. */
+        public Builder healthCheckTimeout(Duration value) {
+            healthCheckTimeout = value;
+            return this;
+        }
+
+        /** Sets {@link ElectorOptions#retryInterval()}. */
+        public Builder retryInterval(Duration value) {
+            retryInterval = value;
+            return this;
+        }
+
+        /** Sets {@link ElectorOptions#retryJitter()}. */
+        public Builder retryJitter(double value) {
+            retryJitter = value;
+            return this;
+        }
+
+        /** Sets {@link ElectorOptions#maxReconnectDelay()}. */
+        public Builder maxReconnectDelay(Duration value) {
+            maxReconnectDelay = value;
+            return this;
+        }
+
+        /** Sets {@link ElectorOptions#revokeTimeout()}. */
+        public Builder revokeTimeout(Duration value) {
+            revokeTimeout = value;
+            return this;
+        }
+
+        /** Sets {@link ElectorOptions#coolDown()}. */
+        public Builder coolDown(Duration value) {
+            coolDown = value;
+            return this;
+        }
+
+        /** Sets {@link ElectorOptions#takeoverDelay()}. */
+        public Builder takeoverDelay(TakeoverDelay value) {
+            takeoverDelay = value;
+            return this;
+        }
+
+        /** Sets {@link ElectorOptions#unenforcedLeaseAccepted()}. */
+        public Builder unenforcedLeaseAccepted(boolean value) {
+            unenforcedLeaseAccepted = value;
+            return this;
+        }
+
+        /**
+         * The options.
+         *
+         * @throws IllegalArgumentException if a value is out of range or contradicts another; the message has the numbers
+         */
+        public ElectorOptions build() {
+            return new ElectorOptions(this);
+        }
+    }
+}

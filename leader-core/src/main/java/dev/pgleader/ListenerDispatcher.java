@@ -1,0 +1,129 @@
+package dev.pgleader;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.Executor;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Calls the listeners of one elector, as {@link LeadershipListener} promises. Its state belongs to the tasks of its queue,
+ * which run one at a time; its methods may be called from any thread.
+ */
+final class ListenerDispatcher {
+
+    /** Hears of what came of the callbacks, on the thread that ran them. */
+    interface Outcome {
+
+        /** All listeners have taken up the term. */
+        void started(long term);
+
+        /** A listener couldn't take up the term. */
+        void startFailed(long term, Throwable failure);
+
+        /** All listeners that took up the term have given it up. */
+        void drained(long term);
+
+        /** A listener threw when it was to give the term up. */
+        void revokeFailed(long term, Throwable failure);
+    }
+
+    private static final Logger LOG = LoggerFactory.getLogger(ListenerDispatcher.class);
+
+    private static final class Registered {
+        final LeadershipListener listener;
+
+        @Nullable
+        Leadership told;
+
+        Registered(LeadershipListener listener) {
+            this.listener = listener;
+        }
+    }
+
+    private final String electorName;
+    private final CallbackQueue queue;
+    private final Outcome outcome;
+    private final List<Registered> registered = new ArrayList<>();
+    private @Nullable Leadership current;
+
+    ListenerDispatcher(String electorName, Executor executor, Outcome outcome) {
+        this.electorName = electorName;
+        this.queue = new CallbackQueue(executor, "pg-leader-" + electorName + "-callback");
+        this.outcome = outcome;
+    }
+
+    boolean isInCallback() {
+        return queue.isCurrentThread();
+    }
+
+    /** Adds a listener; the returned action removes it again. */
+    Runnable add(LeadershipListener listener) {
+        Registered added = new Registered(listener);
+        queue.execute(() -> {
+            registered.add(added);
+            if (current != null) {
+                tellElected(added, current);
+            }
+        });
+        return () -> queue.execute(() -> {
+            if (registered.remove(added)) {
+                tellRevoked(added, RevocationReason.LISTENER_REMOVED);
+            }
+        });
+    }
+
+    void elected(Leadership leadership) {
+        queue.execute(() -> {
+            current = leadership;
+            for (Registered each : registered) {
+                if (!tellElected(each, leadership)) {
+                    return;
+                }
+            }
+            outcome.started(leadership.term());
+        });
+    }
+
+    /** Tells the listeners that took up the term, in reverse order. */
+    void revoked(Leadership leadership, RevocationReason reason) {
+        queue.execute(() -> {
+            current = null;
+            for (int i = registered.size() - 1; i >= 0; i--) {
+                tellRevoked(registered.get(i), reason);
+            }
+            outcome.drained(leadership.term());
+        });
+    }
+
+    /** Returns false if the listener failed. */
+    private boolean tellElected(Registered to, Leadership leadership) {
+        if (!leadership.isValid()) {
+            return true;
+        }
+        to.told = leadership;
+        try {
+            to.listener.onElected(leadership);
+            return true;
+        } catch (Throwable e) {
+            LOG.error("[{}] onElected of {} failed in term {}", electorName, to.listener, leadership.term(), e);
+            outcome.startFailed(leadership.term(), e);
+            return false;
+        }
+    }
+
+    private void tellRevoked(Registered to, RevocationReason reason) {
+        Leadership told = to.told;
+        if (told == null) {
+            return;
+        }
+        to.told = null;
+        try {
+            to.listener.onRevoked(told, reason);
+        } catch (Throwable e) {
+            LOG.error("[{}] onRevoked of {} failed in term {}", electorName, to.listener, told.term(), e);
+            outcome.revokeFailed(told.term(), e);
+        }
+    }
+}
