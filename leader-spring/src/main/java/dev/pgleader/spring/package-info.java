@@ -1,2 +1,2 @@
-/** Spring Boot integration. */
+/** The Spring Boot integration, which isn't written yet. */
 package dev.pgleader.spring;

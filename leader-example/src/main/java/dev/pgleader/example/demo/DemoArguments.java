@@ -1,0 +1,47 @@
+package dev.pgleader.example.demo;
+
+import java.util.HashMap;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+
+/**
+ * What the demo is told on its command line.
+ *
+ * @param url the database to use; empty to start one
+ * @param user the role to log in as there
+ * @param password its password
+ */
+record DemoArguments(Optional<String> url, String user, String password) {
+
+    static final String USAGE =
+            "usage: [--url jdbc:postgresql://host:port/database] [--user NAME] [--password PASSWORD]";
+
+    private static final Set<String> OPTIONS = Set.of("--url", "--user", "--password");
+
+    /** @throws IllegalArgumentException if there is something else, with what to do */
+    static DemoArguments parse(String... args) {
+        Map<String, String> values = new HashMap<>();
+        for (int i = 0; i < args.length; i += 2) {
+            if (!OPTIONS.contains(args[i])) {
+                throw new IllegalArgumentException("Unknown option " + args[i] + "; " + USAGE);
+            }
+            if (i + 1 == args.length) {
+                throw new IllegalArgumentException("The option " + args[i] + " needs a value; " + USAGE);
+            }
+            values.put(args[i], args[i + 1]);
+        }
+        if (!values.containsKey("--url") && !values.isEmpty()) {
+            throw new IllegalArgumentException("A user or a password needs a --url; " + USAGE);
+        }
+        return new DemoArguments(
+                Optional.ofNullable(values.get("--url")),
+                values.getOrDefault("--user", "postgres"),
+                values.getOrDefault("--password", ""));
+    }
+
+    @Override
+    public String toString() {
+        return "DemoArguments[url=" + url + ", user=" + user + "]";
+    }
+}
