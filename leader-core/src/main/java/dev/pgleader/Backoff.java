@@ -16,10 +16,11 @@ interface Backoff {
 
     /** Delays that double from a quarter of the retry interval on. */
     static Backoff of(ElectorOptions options) {
-        Duration first = options.retryInterval().dividedBy(4).plusMillis(1);
+        Duration first = options.retryInterval().dividedBy(4);
+        Duration longest = options.maxReconnectDelay();
         RetryPolicy<Object> policy = RetryPolicy.builder()
                 .withMaxAttempts(-1)
-                .withBackoff(first, options.maxReconnectDelay().plusMillis(2))
+                .withBackoff(first, longest)
                 .withJitter(0.2)
                 .build();
         return new Backoff() {
@@ -31,7 +32,8 @@ interface Backoff {
                     failures = Execution.of(policy);
                 }
                 failures.recordException(new IllegalStateException("no session"));
-                return failures.getDelay();
+                Duration jittered = failures.getDelay();
+                return jittered.compareTo(longest) < 0 ? jittered : longest;
             }
 
             @Override

@@ -3,7 +3,6 @@ package dev.pgleader;
 import java.util.ArrayDeque;
 import java.util.Queue;
 import java.util.concurrent.Executor;
-import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.SynchronousQueue;
 import java.util.concurrent.ThreadFactory;
 import java.util.concurrent.ThreadPoolExecutor;
@@ -61,12 +60,31 @@ final class CallbackQueue implements Executor {
             }
             draining = true;
         }
+        Thread caller = Thread.currentThread();
         try {
-            executor.execute(this::drain);
-        } catch (RejectedExecutionException e) {
+            // An executor that runs its tasks in the calling thread would run user code on the election thread.
+            executor.execute(() -> {
+                if (Thread.currentThread() == caller) {
+                    startOwnThread();
+                } else {
+                    drain();
+                }
+            });
+        } catch (RuntimeException | Error e) {
             LOG.warn(
                     "The callback executor refuses tasks; callbacks of {} run on a thread of their own", threadName, e);
+            startOwnThread();
+        }
+    }
+
+    private void startOwnThread() {
+        try {
             daemon(this::drain, threadName).start();
+        } catch (RuntimeException | Error e) {
+            LOG.error("No thread for the callbacks of {}; they wait for the next one", threadName, e);
+            synchronized (tasks) {
+                draining = false;
+            }
         }
     }
 

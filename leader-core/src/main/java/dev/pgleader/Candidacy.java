@@ -15,8 +15,8 @@ import org.jspecify.annotations.Nullable;
  */
 record Candidacy(Phase phase, long terms, int failedStarts, boolean paused, boolean closing) {
 
-    /** Longer than this a candidate whose work can't start doesn't wait, in multiples of the cool-down. */
-    private static final int LONGEST_COOL_DOWN_FACTOR = 32;
+    /** A candidate whose work can't start waits for at most 32 times the cool-down. */
+    private static final int MOST_COOL_DOWN_DOUBLINGS = 5;
 
     sealed interface Phase {}
 
@@ -32,8 +32,13 @@ record Candidacy(Phase phase, long terms, int failedStarts, boolean paused, bool
     /** Holds the lock until {@code onRevoked} has returned, at the longest until {@code releaseBy}. */
     record Resigning(long releaseBy) implements Phase {}
 
-    /** No longer holds the lock; waits for {@code onRevoked} to return. {@code giveUpBy} counts when it is closing. */
-    record Draining(long giveUpBy) implements Phase {}
+    /**
+     * No longer holds the lock; waits for {@code onRevoked} to return.
+     *
+     * @param giveUpBy for how long, if it is closing
+     * @param coolsDown whether it lets others go first then, because it gave way of its own accord
+     */
+    record Draining(long giveUpBy, boolean coolsDown) implements Phase {}
 
     /** Out of the election for good. */
     record Closed() implements Phase {}
@@ -75,8 +80,12 @@ record Candidacy(Phase phase, long terms, int failedStarts, boolean paused, bool
     /** The current term ends: end its lease, publish that, then tell the listeners. */
     record EndTerm(RevocationReason reason) implements Effect {}
 
-    /** Give the lock back. */
-    record Unlock() implements Effect {}
+    /**
+     * Give the lock back.
+     *
+     * @param afterTerm whether a term of this instance was the last under that lock
+     */
+    record Unlock(boolean afterTerm) implements Effect {}
 
     record Transition(Candidacy next, List<Effect> effects) {}
 
@@ -163,9 +172,9 @@ record Candidacy(Phase phase, long terms, int failedStarts, boolean paused, bool
 
     private Transition onLockLost(RevocationReason reason, long now, Times times) {
         if (phase instanceof Leader) {
-            return new Transition(with(new Draining(now + times.revokeTimeout())), List.of(new EndTerm(reason)));
+            return new Transition(with(new Draining(now + times.revokeTimeout(), false)), List.of(new EndTerm(reason)));
         } else if (phase instanceof Resigning resigning) {
-            return stay(with(new Draining(resigning.releaseBy())));
+            return stay(with(new Draining(resigning.releaseBy(), true)));
         } else if (phase instanceof TakingOver) {
             return stay(with(new Follower(now)));
         }
@@ -176,7 +185,7 @@ record Candidacy(Phase phase, long terms, int failedStarts, boolean paused, bool
         if (phase instanceof Leader) {
             return new Transition(with(new Resigning(now + times.revokeTimeout())), List.of(new EndTerm(reason)));
         } else if (phase instanceof TakingOver) {
-            return new Transition(with(new Follower(now + coolDown)), List.of(new Unlock()));
+            return new Transition(with(new Follower(now + coolDown)), List.of(new Unlock(false)));
         } else if (phase instanceof Follower follower) {
             return stay(with(new Follower(Math.max(follower.notBefore() - now, coolDown) + now)));
         }
@@ -192,9 +201,9 @@ record Candidacy(Phase phase, long terms, int failedStarts, boolean paused, bool
 
     private Transition onDrained(long now, Times times) {
         if (phase instanceof Resigning) {
-            return new Transition(afterTerm(now + coolDownAfterTerm(times)), List.of(new Unlock()));
-        } else if (phase instanceof Draining) {
-            return stay(afterTerm(now));
+            return new Transition(afterTerm(now + coolDownAfterTerm(times)), List.of(new Unlock(true)));
+        } else if (phase instanceof Draining draining) {
+            return stay(afterTerm(draining.coolsDown() ? now + coolDownAfterTerm(times) : now));
         }
         return stay(this);
     }
@@ -204,9 +213,8 @@ record Candidacy(Phase phase, long terms, int failedStarts, boolean paused, bool
     }
 
     private long coolDownAfterTerm(Times times) {
-        int doublings = Math.max(0, failedStarts - 1);
-        return times.coolDown()
-                * Math.min(LONGEST_COOL_DOWN_FACTOR, doublings > 5 ? LONGEST_COOL_DOWN_FACTOR : 1 << doublings);
+        int doublings = Math.min(MOST_COOL_DOWN_DOUBLINGS, Math.max(0, failedStarts - 1));
+        return times.coolDown() << doublings;
     }
 
     private Transition onClose(long now, Times times) {
@@ -214,7 +222,7 @@ record Candidacy(Phase phase, long terms, int failedStarts, boolean paused, bool
         if (phase instanceof Leader) {
             return leaving.onStepDown(RevocationReason.CLOSED, 0, now, times);
         } else if (phase instanceof TakingOver) {
-            return new Transition(leaving.with(new Closed()), List.of(new Unlock()));
+            return new Transition(leaving.with(new Closed()), List.of(new Unlock(false)));
         } else if (phase instanceof Follower) {
             return stay(leaving.with(new Closed()));
         }
@@ -225,8 +233,8 @@ record Candidacy(Phase phase, long terms, int failedStarts, boolean paused, bool
         if (phase instanceof TakingOver takingOver && now - takingOver.actFrom() >= 0) {
             return beginTerm();
         } else if (phase instanceof Resigning resigning && now - resigning.releaseBy() >= 0) {
-            Phase next = closing ? new Closed() : new Draining(now);
-            return new Transition(with(next), List.of(new Unlock()));
+            Phase next = closing ? new Closed() : new Draining(now, true);
+            return new Transition(with(next), List.of(new Unlock(true)));
         } else if (closing && phase instanceof Draining draining && now - draining.giveUpBy() >= 0) {
             return stay(with(new Closed()));
         }

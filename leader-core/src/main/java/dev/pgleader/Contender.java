@@ -10,12 +10,16 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.Executor;
 import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * One elector's part in an election: its candidacy, which belongs to the election thread, and what it shows the world, which
  * that thread alone writes and any thread reads.
  */
 final class Contender {
+
+    private static final Logger LOG = LoggerFactory.getLogger(Contender.class);
 
     /**
      * What the world sees of a contender.
@@ -42,6 +46,9 @@ final class Contender {
 
     // Of the election thread.
     Candidacy candidacy;
+    /** The current term; null exactly if the candidacy doesn't lead. */
+    @Nullable
+    Leadership leadership;
 
     @Nullable
     RevocationReason lastRevocation;
@@ -71,7 +78,7 @@ final class Contender {
         this.observerQueue = new CallbackQueue(executor, "pg-leader-" + name + "-observer");
         this.noLease = Lease.ended(ticker);
         this.candidacy = new Candidacy(new Candidacy.Closed(), 0, 0, false, false);
-        this.standing = standing(null);
+        this.standing = currentStanding();
     }
 
     void addObserver(ElectionObserver observer) {
@@ -80,16 +87,24 @@ final class Contender {
 
     void observe(Consumer<ElectionObserver> event) {
         if (!observers.isEmpty()) {
-            observerQueue.execute(() -> observers.forEach(event));
+            observerQueue.execute(() -> observers.forEach(observer -> tell(observer, event)));
         }
     }
 
-    /** Shows the world what the candidacy is; with a term, exactly if it leads. */
-    void publish(@Nullable Leadership leadership) {
-        standing = standing(leadership);
+    private void tell(ElectionObserver observer, Consumer<ElectionObserver> event) {
+        try {
+            event.accept(observer);
+        } catch (Throwable e) {
+            LOG.error("[{}] The observer {} failed", name, observer, e);
+        }
     }
 
-    private Standing standing(@Nullable Leadership leadership) {
+    /** Shows the world what it is now. */
+    void publish() {
+        standing = currentStanding();
+    }
+
+    private Standing currentStanding() {
         return new Standing(
                 role(),
                 candidacy.paused(),
@@ -122,14 +137,14 @@ final class Contender {
     }
 
     /** The current term if it may be trusted. */
-    Optional<Leadership> leadership() {
+    Optional<Leadership> trustedLeadership() {
         return Optional.ofNullable(standing.leadership()).filter(Leadership::isValid);
     }
 
     /** Completes the future at the next term, or now if there is one. */
     void whenElected(CompletableFuture<Leadership> future) {
         untilElected.removeIf(CompletableFuture::isDone);
-        leadership().ifPresentOrElse(term -> completeAside(future, term), () -> untilElected.add(future));
+        trustedLeadership().ifPresentOrElse(term -> completeAside(future, term), () -> untilElected.add(future));
     }
 
     void completeElected(Leadership leadership) {

@@ -12,6 +12,7 @@ import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.Queue;
 import java.util.Set;
@@ -72,7 +73,7 @@ final class ElectionLoop implements Runnable {
     // Of the election thread.
     private final Map<LockKey, Contender> contenders = new LinkedHashMap<>();
     private final List<Contender> leaving = new ArrayList<>();
-    private final Set<String> announcements = new LinkedHashSet<>();
+    private final Set<Notice> announcements = new LinkedHashSet<>();
     private final List<Consumer<Boolean>> verifications = new ArrayList<>();
     private long nextOpenAt;
     private long nextPollAt;
@@ -94,6 +95,7 @@ final class ElectionLoop implements Runnable {
         this.backoff = surroundings.backoff();
         this.nextOpenAt = ticker.nanos();
         this.nextPollAt = nextOpenAt;
+        this.takeoverSafeAt = nextOpenAt;
     }
 
     // ---- for other threads
@@ -230,14 +232,15 @@ final class ElectionLoop implements Runnable {
     }
 
     private void receive(Contender contender, Notice notice) {
-        if (notice instanceof Notice.Released) {
-            contender.releasedInOrder = true;
+        if (notice instanceof Notice.Released || notice instanceof Notice.Freed) {
+            contender.releasedInOrder = notice instanceof Notice.Released;
             contender.knownLeader = null;
             if (contender.candidacy.wantsLock(ticker.nanos())) {
                 nextPollAt = ticker.nanos();
             }
-            contender.publish(contender.standing.leadership());
-        } else if (notice instanceof Notice.Elected elected) {
+            contender.publish();
+        } else if (notice instanceof Notice.Elected elected && !isOwn(elected)) {
+            contender.releasedInOrder = false;
             learnLeader(contender, elected.leader());
         } else if (notice instanceof Notice.ResignRequest && contender.candidacy.leads()) {
             LOG.info("[{}] Another session asks for resignation", contender.name);
@@ -247,10 +250,17 @@ final class ElectionLoop implements Runnable {
         }
     }
 
+    /** What this session announced comes back to it, late: it may have resigned since. */
+    private boolean isOwn(Notice.Elected elected) {
+        LockSession current = session;
+        return current != null
+                && elected.leader().backendPid() == current.facts().backendPid();
+    }
+
     private void learnLeader(Contender contender, LeaderInfo leader) {
         if (!leader.equals(contender.knownLeader)) {
             contender.knownLeader = leader;
-            contender.publish(contender.standing.leadership());
+            contender.publish();
             contender.observe(observer -> observer.leaderChanged(leader));
             LOG.debug("[{}] {} leads", contender.name, leader.instanceId());
         }
@@ -270,7 +280,7 @@ final class ElectionLoop implements Runnable {
         contender.releasedInOrder = false;
         contender.askedWhoLeads = false;
         contenders.put(contender.key, contender);
-        contender.publish(null);
+        contender.publish();
         nextPollAt = ticker.nanos();
     }
 
@@ -292,27 +302,37 @@ final class ElectionLoop implements Runnable {
 
     private void openSession() {
         long startedAt = ticker.nanos();
+        LockSession opened;
         try {
-            LockSession opened = sessions.open();
-            session = opened;
-            sessionOpenedAt = ticker.nanos();
-            nextPollAt = sessionOpenedAt;
-            nextCheckAt = sessionOpenedAt + options.healthCheckInterval().toNanos();
-            LockSession.Facts facts = opened.facts();
-            takeoverSafeAt = takeoverSafeAt(facts);
-            lastTimeline = facts.timeline() == 0 ? lastTimeline : facts.timeline();
-            endOutage(facts);
-            Duration took = Duration.ofNanos(sessionOpenedAt - startedAt);
-            forEachContender(contender -> {
-                contender.askedWhoLeads = false;
-                contender.releasedInOrder = false;
-                contender.observe(observer -> observer.sessionOpened(took));
-            });
-            LOG.debug("[{}] Session open: {}", name, facts);
+            opened = sessions.open();
         } catch (LockSessionException e) {
-            nextOpenAt = ticker.nanos() + backoff.afterFailure().toNanos();
-            reportOutage(e.fault(), String.valueOf(e.getMessage()), e);
+            postponeOpening(e.fault(), String.valueOf(e.getMessage()), e);
+            return;
+        } catch (RuntimeException e) {
+            postponeOpening(Fault.UNREACHABLE, "Opening a session failed: " + e, e);
+            return;
         }
+        session = opened;
+        sessionOpenedAt = ticker.nanos();
+        nextPollAt = sessionOpenedAt;
+        nextCheckAt = sessionOpenedAt + options.healthCheckInterval().toNanos();
+        LockSession.Facts facts = opened.facts();
+        long safeAt = takeoverSafeAt(facts);
+        takeoverSafeAt = safeAt - takeoverSafeAt > 0 ? safeAt : takeoverSafeAt;
+        lastTimeline = facts.timeline() == 0 ? lastTimeline : facts.timeline();
+        view = new SessionView(facts, view.lastCheckAt(), view.outage());
+        Duration took = Duration.ofNanos(sessionOpenedAt - startedAt);
+        forEachContender(contender -> {
+            contender.askedWhoLeads = false;
+            contender.releasedInOrder = false;
+            contender.observe(observer -> observer.sessionOpened(took));
+        });
+        LOG.debug("[{}] Session open: {}", name, facts);
+    }
+
+    private void postponeOpening(Fault fault, String message, Exception cause) {
+        nextOpenAt = ticker.nanos() + backoff.afterFailure().toNanos();
+        reportOutage(fault, message, cause);
     }
 
     /** From when on a lock that was granted can't be under somebody else's lease any more, as far as AUTO can tell. */
@@ -321,6 +341,23 @@ final class ElectionLoop implements Runnable {
         long uptime = Math.min(facts.serverUptime().toNanos(), lease);
         boolean promoted = lastTimeline != 0 && facts.timeline() != 0 && facts.timeline() != lastTimeline;
         return promoted ? sessionOpenedAt + lease : sessionOpenedAt + lease - uptime;
+    }
+
+    /** The server answered as it should: whatever was wrong before is over. */
+    private void sessionProved(LockSession proved, @Nullable Long checkedAt) {
+        Outage outage = view.outage();
+        long now = ticker.nanos();
+        if (outage != null) {
+            LOG.info(
+                    "[{}] Session back after {} ms, {}",
+                    name,
+                    Duration.ofNanos(now - outage.since()).toMillis(),
+                    proved);
+        }
+        view = new SessionView(proved.facts(), checkedAt, null);
+        if (now - sessionOpenedAt >= options.healthCheckInterval().toNanos()) {
+            backoff.reset();
+        }
     }
 
     /** Proves the session and renews the leases; {@code granted} are the keys that it got since the last time. */
@@ -352,10 +389,7 @@ final class ElectionLoop implements Runnable {
                 return false; // The lease ran out during the check; passing time ends the term.
             }
         }
-        view = new SessionView(checked.facts(), startedAt, null);
-        if (now - sessionOpenedAt >= options.healthCheckInterval().toNanos()) {
-            backoff.reset();
-        }
+        sessionProved(checked, startedAt);
         forEachContender(
                 contender -> contender.observe(observer -> observer.checked(Duration.ofNanos(now - startedAt))));
         verifications.forEach(verification -> verification.accept(true));
@@ -410,6 +444,7 @@ final class ElectionLoop implements Runnable {
             }
         });
         if (granted.isEmpty()) {
+            sessionProved(requireSession(), view.lastCheckAt());
             // A try shows that the session lives, so a candidate that polls needs no check beside it.
             if (contenders.values().stream().noneMatch(contender -> contender.candidacy.holdsLock())) {
                 nextCheckAt = now + options.healthCheckInterval().toNanos();
@@ -445,15 +480,15 @@ final class ElectionLoop implements Runnable {
         Candidacy.Transition transition = before.on(signal, ticker.nanos(), times);
         contender.candidacy = transition.next();
         if (transition.effects().isEmpty() && !before.equals(contender.candidacy)) {
-            contender.publish(null);
+            contender.publish();
         }
         for (Candidacy.Effect effect : transition.effects()) {
             if (effect instanceof Candidacy.BeginTerm begin) {
                 beginTerm(contender, begin.term());
             } else if (effect instanceof Candidacy.EndTerm end) {
                 endTerm(contender, end.reason());
-            } else {
-                unlock(contender);
+            } else if (effect instanceof Candidacy.Unlock unlock) {
+                unlock(contender, unlock.afterTerm());
             }
         }
         settle(contender);
@@ -467,7 +502,8 @@ final class ElectionLoop implements Runnable {
         Lease lease = new Lease(ticker, checkedAt + options.trustWindow().toNanos());
         Leadership leadership = new Leadership(contender.name, term, Instant.now(), lease);
         contender.termStartedAt = ticker.nanos();
-        contender.publish(leadership);
+        contender.leadership = leadership;
+        contender.publish();
         contender.dispatcher.elected(leadership);
         contender.completeElected(leadership);
         contender.observe(observer -> observer.elected(leadership));
@@ -476,14 +512,12 @@ final class ElectionLoop implements Runnable {
     }
 
     private void endTerm(Contender contender, RevocationReason reason) {
-        Leadership leadership = contender.standing.leadership();
-        if (leadership == null) {
-            throw new IllegalStateException("A term ends that never began");
-        }
+        Leadership leadership = Objects.requireNonNull(contender.leadership, "a term ends that never began");
         leadership.lease().revoke();
+        contender.leadership = null;
         contender.lastRevocation = reason;
         contender.knownLeader = null;
-        contender.publish(null);
+        contender.publish();
         Duration lasted = contender.termAge(ticker.nanos());
         contender.dispatcher.revoked(leadership, reason);
         contender.completeRevoked(leadership, reason);
@@ -492,14 +526,18 @@ final class ElectionLoop implements Runnable {
                 "[{}] Revoked, term {}, {}, after {} ms", contender.name, leadership.term(), reason, lasted.toMillis());
     }
 
-    private void unlock(Contender contender) {
-        contender.publish(null);
+    private void unlock(Contender contender, boolean afterTerm) {
+        contender.publish();
         LockSession holder = session;
         if (holder == null) {
             return;
         }
+        // What this instance meant to say of its leadership is no longer true.
+        announcements.removeIf(
+                notice -> notice instanceof Notice.Elected && notice.key().equals(contender.key));
+        Notice farewell = afterTerm ? new Notice.Released(contender.key) : new Notice.Freed(contender.key);
         try {
-            holder.release(contender.key, new Notice.Released(contender.key).toString());
+            holder.release(contender.key, farewell.toString());
         } catch (LockSessionException e) {
             loseSession(e);
         }
@@ -550,7 +588,15 @@ final class ElectionLoop implements Runnable {
         announcements.clear();
         // First nobody trusts the session any more, then it ends: the server may give the locks away from there on.
         List.copyOf(contenders.values()).forEach(contender -> apply(contender, new Candidacy.LockLost(reason)));
-        lost.abort();
+        try {
+            lost.abort();
+        } catch (RuntimeException e) {
+            LOG.warn("[{}] Aborting {} failed", name, lost, e);
+        }
+        forEachContender(contender -> {
+            contender.knownLeader = null;
+            contender.publish();
+        });
         reportOutage(fault, message, cause);
     }
 
@@ -586,26 +632,14 @@ final class ElectionLoop implements Runnable {
         forEachContender(contender -> contender.observe(observer -> observer.sessionFailed(fault, message)));
     }
 
-    private void endOutage(LockSession.Facts facts) {
-        Outage outage = view.outage();
-        if (outage != null) {
-            LOG.info(
-                    "[{}] Session back after {} ms, {}",
-                    name,
-                    Duration.ofNanos(ticker.nanos() - outage.since()).toMillis(),
-                    requireSession());
-        }
-        view = new SessionView(facts, view.lastCheckAt(), null);
-    }
-
     // ---- what the sessions tell each other
 
     private void announceLeadership(Contender contender) {
-        Leadership leadership = contender.standing.leadership();
+        Leadership leadership = contender.leadership;
         LockSession holder = session;
         if (leadership != null && holder != null) {
             LeaderInfo self = new LeaderInfo(instanceId, holder.facts().backendPid(), Optional.of(leadership.since()));
-            announcements.add(new Notice.Elected(contender.key, self).toString());
+            announcements.add(new Notice.Elected(contender.key, self));
             learnLeader(contender, self);
         }
     }
@@ -613,7 +647,7 @@ final class ElectionLoop implements Runnable {
     private void askWhoLeads(Contender contender) {
         if (!contender.askedWhoLeads && contender.knownLeader == null) {
             contender.askedWhoLeads = true;
-            announcements.add(new Notice.WhoLeads(contender.key).toString());
+            announcements.add(new Notice.WhoLeads(contender.key));
         }
     }
 
@@ -622,7 +656,7 @@ final class ElectionLoop implements Runnable {
         if (current == null || announcements.isEmpty()) {
             return;
         }
-        List<String> now = List.copyOf(announcements);
+        List<String> now = announcements.stream().map(Notice::toString).toList();
         announcements.clear();
         try {
             current.announce(now);
@@ -633,7 +667,8 @@ final class ElectionLoop implements Runnable {
 
     /** Has the instance that leads asked to resign; returns false if there is no session to say so. */
     boolean requestResignation(Contender contender) {
-        return session != null && announcements.add(new Notice.ResignRequest(contender.key).toString());
+        announcements.add(new Notice.ResignRequest(contender.key));
+        return session != null;
     }
 
     /** Has the next turn check the session, and then tells whether it proved itself. */

@@ -35,9 +35,12 @@ public final class ElectorOptions {
     /** The least that a {@linkplain #safetyMargin() safety margin} is by default: 500 ms. */
     public static final Duration DEFAULT_MIN_SAFETY_MARGIN = Duration.ofMillis(500);
 
-    private static final Duration LONGEST = Duration.ofDays(1);
+    static final Duration LONGEST = Duration.ofDays(1);
+
+    private static final Duration SHORTEST = Duration.ofMillis(1);
 
     private final Duration leaseDuration;
+    private final @Nullable Duration setSafetyMargin;
     private final Duration safetyMargin;
     private final Duration healthCheckInterval;
     private final Duration healthCheckTimeout;
@@ -45,6 +48,7 @@ public final class ElectorOptions {
     private final double retryJitter;
     private final Duration maxReconnectDelay;
     private final Duration revokeTimeout;
+    private final @Nullable Duration setCoolDown;
     private final Duration coolDown;
     private final TakeoverDelay takeoverDelay;
     private final boolean unenforcedLeaseAccepted;
@@ -56,7 +60,9 @@ public final class ElectorOptions {
         retryInterval = positive("retryInterval", builder.retryInterval);
         maxReconnectDelay = positive("maxReconnectDelay", builder.maxReconnectDelay);
         revokeTimeout = positive("revokeTimeout", builder.revokeTimeout);
+        setCoolDown = builder.coolDown;
         coolDown = builder.coolDown == null ? retryInterval.multipliedBy(2) : positive("coolDown", builder.coolDown);
+        setSafetyMargin = builder.safetyMargin;
         safetyMargin = builder.safetyMargin == null
                 ? max(leaseDuration.dividedBy(10), DEFAULT_MIN_SAFETY_MARGIN)
                 : positive("safetyMargin", builder.safetyMargin);
@@ -90,18 +96,18 @@ public final class ElectorOptions {
         return new Builder();
     }
 
-    /** A builder that starts from these options. */
+    /** A builder that starts from these options; what was left to its default stays so. */
     public Builder toBuilder() {
         Builder builder = new Builder();
         builder.leaseDuration = leaseDuration;
-        builder.safetyMargin = safetyMargin;
+        builder.safetyMargin = setSafetyMargin;
         builder.healthCheckInterval = healthCheckInterval;
         builder.healthCheckTimeout = healthCheckTimeout;
         builder.retryInterval = retryInterval;
         builder.retryJitter = retryJitter;
         builder.maxReconnectDelay = maxReconnectDelay;
         builder.revokeTimeout = revokeTimeout;
-        builder.coolDown = coolDown;
+        builder.coolDown = setCoolDown;
         builder.takeoverDelay = takeoverDelay;
         builder.unenforcedLeaseAccepted = unenforcedLeaseAccepted;
         return builder;
@@ -185,7 +191,7 @@ public final class ElectorOptions {
     }
 
     private static Duration positive(String name, Duration value) {
-        if (value.toNanos() < 1_000_000 || value.compareTo(LONGEST) > 0) {
+        if (value.compareTo(SHORTEST) < 0 || value.compareTo(LONGEST) > 0) {
             throw new IllegalArgumentException(name + " must be at least 1 ms and at most 1 day, but is " + value);
         }
         return value;

@@ -119,9 +119,19 @@ public final class LeaderElector implements AutoCloseable {
             LOG.info("[{}] Starting as {} for {} on {}: {}", name, instanceId, key, connectionDescription, options);
             CompletableFuture<Void> leaving = left;
             CompletableFuture<Void> leavesNext = new CompletableFuture<>();
-            boolean startPaused = paused;
             left = leavesNext;
-            var unused = leaving.thenRun(() -> loop.enter(contender, startPaused, leavesNext));
+            var unused = leaving.thenRun(() -> enter(leavesNext));
+        }
+    }
+
+    /** Begins a run when the one before has ended, unless it was called off in the meantime. */
+    private void enter(CompletableFuture<Void> leaves) {
+        synchronized (lifecycle) {
+            if (state == State.STARTED && left == leaves) {
+                loop.enter(contender, paused, leaves);
+            } else {
+                leaves.complete(null);
+            }
         }
     }
 
@@ -201,7 +211,7 @@ public final class LeaderElector implements AutoCloseable {
 
     /** The current term, if this instance is the leader now. */
     public Optional<Leadership> leadership() {
-        return contender.leadership();
+        return contender.trustedLeadership();
     }
 
     /** What the elector is now; without asking the database. */

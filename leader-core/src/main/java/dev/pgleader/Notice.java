@@ -10,11 +10,19 @@ sealed interface Notice {
 
     LockKey key();
 
-    /** The key was given up in order. */
+    /** The key was given up by its leader, in order. */
     record Released(LockKey key) implements Notice {
         @Override
         public String toString() {
             return "released " + key;
+        }
+    }
+
+    /** The key was given up by one that never led under it, so nothing is known of the leader before. */
+    record Freed(LockKey key) implements Notice {
+        @Override
+        public String toString() {
+            return "freed " + key;
         }
     }
 
@@ -53,6 +61,7 @@ sealed interface Notice {
             LockKey key = LockKey.parse(words[1]);
             return switch (words[0]) {
                 case "released" -> Optional.of(new Released(key));
+                case "freed" -> Optional.of(new Freed(key));
                 case "resign" -> Optional.of(new ResignRequest(key));
                 case "who" -> Optional.of(new WhoLeads(key));
                 case "elected" ->

@@ -32,11 +32,11 @@ public final class TakeoverDelay {
      * Waits this long each time, but when the former leader gave the lock up in order. A full lease also covers an operator
      * who ends the session of a leader that is cut off.
      *
-     * @throws IllegalArgumentException if the delay is negative
+     * @throws IllegalArgumentException if the delay is negative or longer than a day
      */
     public static TakeoverDelay of(Duration delay) {
-        if (delay.isNegative()) {
-            throw new IllegalArgumentException("takeoverDelay must not be negative, but is " + delay);
+        if (delay.isNegative() || delay.compareTo(ElectorOptions.LONGEST) > 0) {
+            throw new IllegalArgumentException("takeoverDelay must be between 0 and 1 day, but is " + delay);
         }
         return new TakeoverDelay(delay.toString(), delay);
     }

@@ -1,5 +1,6 @@
 package dev.pgleader;
 
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.BiConsumer;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -13,7 +14,7 @@ final class WorkWhileLeader implements LeadershipListener {
     private final String electorName;
     private final LeaderWork work;
     private final BiConsumer<Leadership, Throwable> onFailure;
-    private @Nullable Thread thread;
+    private @Nullable Run current;
 
     WorkWhileLeader(String electorName, LeaderWork work, BiConsumer<Leadership, Throwable> onFailure) {
         this.electorName = electorName;
@@ -21,40 +22,53 @@ final class WorkWhileLeader implements LeadershipListener {
         this.onFailure = onFailure;
     }
 
+    /** The work of one term, which is interrupted once, so that it can clean up in peace. */
+    private final class Run {
+        private final Leadership leadership;
+        private final Thread thread;
+        private final AtomicBoolean ended = new AtomicBoolean();
+
+        Run(Leadership leadership) {
+            this.leadership = leadership;
+            this.thread = CallbackQueue.daemon(this::doWork, "pg-leader-" + electorName + "-work-" + leadership.term());
+        }
+
+        void end() {
+            if (ended.compareAndSet(false, true)) {
+                thread.interrupt();
+            }
+        }
+
+        private void doWork() {
+            try {
+                work.run(leadership);
+            } catch (Throwable e) {
+                if (leadership.isValid() && !ended.get()) {
+                    LOG.error("[{}] Work of term {} failed; stepping down", electorName, leadership.term(), e);
+                    onFailure.accept(leadership, e);
+                } else {
+                    LOG.debug("[{}] Work of term {} ended with an exception", electorName, leadership.term(), e);
+                }
+            }
+        }
+    }
+
     @Override
     public void onElected(Leadership leadership) {
-        Thread started =
-                CallbackQueue.daemon(() -> run(leadership), "pg-leader-" + electorName + "-work-" + leadership.term());
-        thread = started;
-        started.start();
+        Run run = new Run(leadership);
+        current = run;
+        run.thread.start();
         // Other listeners may be slow to hear of the end; the work is told at once.
-        var unused = leadership.revoked().thenRun(started::interrupt);
+        var unused = leadership.revoked().thenRun(run::end);
     }
 
     @Override
     public void onRevoked(Leadership leadership, RevocationReason reason) {
-        Thread running = thread;
-        thread = null;
-        if (running != null) {
-            running.interrupt();
-            joinUninterruptibly(running);
-        }
-    }
-
-    private void run(Leadership leadership) {
-        try {
-            work.run(leadership);
-        } catch (Throwable e) {
-            if (leadership.isValid()) {
-                LOG.error("[{}] Work of term {} failed; stepping down", electorName, leadership.term(), e);
-                onFailure.accept(leadership, e);
-            } else {
-                LOG.debug(
-                        "[{}] Work of term {} ended with an exception after the term",
-                        electorName,
-                        leadership.term(),
-                        e);
-            }
+        Run run = current;
+        current = null;
+        if (run != null) {
+            run.end();
+            joinUninterruptibly(run.thread);
         }
     }
 
