@@ -50,7 +50,10 @@ import org.junit.jupiter.api.Timeout;
 import org.postgresql.PGConnection;
 import org.postgresql.PGNotification;
 
-/** What this library believes of PostgreSQL and its driver. The numbers F1 to F18 are those of the design's list of facts. */
+/**
+ * What this library believes of PostgreSQL and its driver. The numbers F1 to F18 are those of the design's list of
+ * facts.
+ */
 @Timeout(60)
 class PostgresAssumptionsTest {
 
@@ -86,6 +89,8 @@ class PostgresAssumptionsTest {
         executor.shutdownNow();
         session.close();
         other.close();
+        // A closed session ends a little later; the next test is to find no lock of this one.
+        await().until(() -> lockTable.advisoryRows().isEmpty());
     }
 
     @Nested
@@ -102,8 +107,8 @@ class PostgresAssumptionsTest {
         }
 
         @Test
-        @DisplayName(
-                "F2: pg_locks shows a bigint key as two unsigned halves, from which the signed key can be put together")
+        @DisplayName("F2: pg_locks shows a bigint key as two unsigned halves, from which the signed key can be put"
+                + " together")
         void halves() throws SQLException {
             int pid = backendPid(session);
             for (long extreme : List.of(-1L, Long.MIN_VALUE, Long.MAX_VALUE, 0L, -4_294_967_296L)) {
@@ -116,8 +121,8 @@ class PostgresAssumptionsTest {
         }
 
         @Test
-        @DisplayName(
-                "F2: a pair of ints and the bigint with the same halves are two locks, which only objsubid tells apart")
+        @DisplayName("F2: a pair of ints and the bigint with the same halves are two locks, which only objsubid"
+                + " tells apart")
         void pairs() throws SQLException {
             assertThat(truth(session, "SELECT pg_try_advisory_lock(1, 2)")).isTrue();
             assertThat(tryLock(other, 4_294_967_298L)).isTrue();
@@ -261,8 +266,8 @@ class PostgresAssumptionsTest {
         }
 
         @Test
-        @DisplayName(
-                "F5: a rollback to a savepoint releases transaction-level locks taken after it, pg_advisory_unlock none")
+        @DisplayName("F5: a rollback to a savepoint releases transaction-level locks taken after it,"
+                + " pg_advisory_unlock none")
         void transactionLockAndSavepoint() throws SQLException {
             session.setAutoCommit(false);
             Savepoint savepoint = session.setSavepoint();
@@ -275,8 +280,8 @@ class PostgresAssumptionsTest {
         }
 
         @Test
-        @DisplayName(
-                "F16: pg_advisory_xact_lock returns an empty text to executeQuery and is an error to executeUpdate")
+        @DisplayName("F16: pg_advisory_xact_lock returns an empty text to executeQuery and is an error to"
+                + " executeUpdate")
         void voidFunction() throws SQLException {
             try (Statement statement = session.createStatement()) {
                 assertSqlState("0100E", () -> statement.executeUpdate("SELECT pg_advisory_xact_lock(" + key + ")"));
@@ -331,8 +336,8 @@ class PostgresAssumptionsTest {
         }
 
         @Test
-        @DisplayName(
-                "F15, C07: behind a transaction pooler two clients get the same lock, which stays when both have left")
+        @DisplayName("F15, C07: behind a transaction pooler two clients get the same lock, which stays when both"
+                + " have left")
         void transactionPooler() throws SQLException {
             assumeTrue(PgBouncer.available(), "pgbouncer isn't installed");
             try (PgBouncer pooler = PgBouncer.before(SERVER)
@@ -391,8 +396,8 @@ class PostgresAssumptionsTest {
         }
 
         @Test
-        @DisplayName(
-                "F6, C22: without autocommit a lock leaves the session idle in transaction, to be ended with 25P03")
+        @DisplayName("F6, C22: without autocommit a lock leaves the session idle in transaction, to be ended with"
+                + " 25P03")
         void idleInTransaction() throws SQLException {
             execute(session, "SET idle_in_transaction_session_timeout = '300ms'");
             session.setAutoCommit(false);
@@ -441,7 +446,8 @@ class PostgresAssumptionsTest {
         }
 
         @Test
-        @DisplayName("An ordinary user may set all that the lock session needs, in one statement")
+        @DisplayName("An ordinary user may set all that the lock session needs, in one statement; TCP timeouts"
+                + " read back without a unit")
         void settings() throws SQLException {
             List<String> names = List.of(
                     "application_name",
@@ -458,8 +464,7 @@ class PostgresAssumptionsTest {
             StringBuilder sql = new StringBuilder("SELECT concat_ws('|'");
             names.forEach(name -> sql.append(", set_config('").append(name).append("', ?, false)"));
             String set = text(session, sql.append(")").toString(), values.toArray());
-            // PostgreSQL before 18 appends the unit that a value was given in: what counts is that nothing was refused.
-            assertThat(set).startsWith("pg-leader/a|10s|");
+            assertThat(set).isEqualTo(String.join("|", values));
             for (int i = 0; i < names.size(); i++) {
                 assertThat(text(session, "SELECT current_setting(?)", names.get(i)))
                         .isEqualTo(values.get(i));
@@ -489,8 +494,8 @@ class PostgresAssumptionsTest {
         }
 
         @Test
-        @DisplayName(
-                "F8: an index is built beside an idle READ COMMITTED transaction without snapshot that has a session lock")
+        @DisplayName("F8: an index is built beside an idle READ COMMITTED transaction without snapshot that has a"
+                + " session lock")
         void indexBesideSimpleQuery() throws SQLException {
             try (Connection simple = SERVER.connect(DATABASE, Map.of("preferQueryMode", "simple"))) {
                 simple.setAutoCommit(false);
@@ -502,8 +507,8 @@ class PostgresAssumptionsTest {
         }
 
         @Test
-        @DisplayName(
-                "F8: the driver's extended query mode keeps the last query's portal, whose snapshot an index waits for")
+        @DisplayName("F8: the driver's extended query mode keeps the last query's portal, whose snapshot an index"
+                + " waits for")
         void indexBesideExtendedQuery() throws SQLException {
             session.setAutoCommit(false);
             assertThat(tryLock(session, key)).isTrue();
@@ -535,16 +540,13 @@ class PostgresAssumptionsTest {
         @DisplayName("F13: interrupting a thread that waits in the driver doesn't wake it, closing its connection does")
         void interrupt() throws Exception {
             assertThat(tryLock(other, key)).isTrue();
-            CountDownLatch ended = new CountDownLatch(1);
             CompletableFuture<String> outcome = new CompletableFuture<>();
-            Thread waiting = new Thread(() -> {
-                outcome.complete(outcome(() -> execute(session, "SELECT pg_advisory_lock(" + key + ")")));
-                ended.countDown();
-            });
+            Thread waiting = new Thread(
+                    () -> outcome.complete(outcome(() -> execute(session, "SELECT pg_advisory_lock(" + key + ")"))));
             waiting.start();
             awaitWaiter(backendPid(session));
             waiting.interrupt();
-            assertThat(ended.await(300, TimeUnit.MILLISECONDS)).isFalse();
+            assertThatThrownBy(() -> outcome.get(300, TimeUnit.MILLISECONDS)).isInstanceOf(TimeoutException.class);
             session.close();
             assertThat(outcome.get(5, TimeUnit.SECONDS)).isEqualTo("08006");
         }
@@ -598,8 +600,8 @@ class PostgresAssumptionsTest {
         }
 
         @Test
-        @DisplayName(
-                "F11, C09: with a frozen backend isValid(1) is false after a second, and the connection closed; the key stays")
+        @DisplayName("F11, C09: with a frozen backend isValid(1) is false after a second, and the connection"
+                + " closed; the key stays")
         void isValid() throws SQLException {
             assertThat(tryLock(session, key)).isTrue();
             int pid = backendPid(session);
@@ -608,7 +610,7 @@ class PostgresAssumptionsTest {
                 long start = System.nanoTime();
                 assertThat(session.isValid(1)).isFalse();
                 assertThat(Duration.ofNanos(System.nanoTime() - start))
-                        .isBetween(Duration.ofMillis(900), Duration.ofMillis(2_000));
+                        .isBetween(Duration.ofMillis(900), Duration.ofSeconds(5));
                 assertThat(session.isClosed()).isTrue();
                 assertThat(lockTable.holders(key)).containsExactly(pid);
             } finally {
@@ -618,8 +620,8 @@ class PostgresAssumptionsTest {
         }
 
         @Test
-        @DisplayName(
-                "F11, C10: with a frozen backend the network timeout ends a statement in time and closes the connection")
+        @DisplayName("F11, C10: with a frozen backend the network timeout ends a statement in time and closes the"
+                + " connection")
         void networkTimeout() throws SQLException {
             int pid = backendPid(session);
             SERVER.freezeBackend(pid);
@@ -629,7 +631,7 @@ class PostgresAssumptionsTest {
                 assertSqlState("08006", () -> execute(session, "SELECT 1"));
                 session.close();
                 assertThat(Duration.ofNanos(System.nanoTime() - start))
-                        .isBetween(Duration.ofMillis(250), Duration.ofMillis(1_300));
+                        .isBetween(Duration.ofMillis(250), Duration.ofSeconds(5));
                 assertThat(session.isClosed()).isTrue();
             } finally {
                 SERVER.thawBackend(pid);
@@ -667,32 +669,17 @@ class PostgresAssumptionsTest {
         @Test
         @DisplayName("A listener woken by the statement that unlocks and notifies gets the lock at its first try")
         void handOver() throws Exception {
-            execute(session, "LISTEN hand_over");
             execute(other, "LISTEN hand_over");
-            assertThat(tryLock(session, key)).isTrue();
-            Connection holder = session;
-            Connection listener = other;
             for (int round = 0; round < 50; round++) {
-                Connection waiting = listener;
+                assertThat(tryLock(session, key)).isTrue();
                 Future<Boolean> taken = executor.submit(() -> {
-                    // A listener is also told of what it sent itself.
-                    PGConnection listening = waiting.unwrap(PGConnection.class);
-                    PGNotification[] received;
-                    do {
-                        received = listening.getNotifications(5_000);
-                    } while (List.of(received).stream().allMatch(own -> own.getPID() == listening.getBackendPID())
-                            && received.length > 0);
-                    return tryLock(waiting, key);
+                    PGNotification[] received = other.unwrap(PGConnection.class).getNotifications(10_000);
+                    return received.length == 1 && tryLock(other, key);
                 });
-                assertThat(truth(
-                                holder,
-                                "SELECT unlocked FROM (SELECT pg_advisory_unlock(?) AS unlocked,"
-                                        + " pg_notify('hand_over', '')) released",
-                                key))
-                        .isTrue();
+                assertThat(text(session, "SELECT pg_advisory_unlock(?), pg_notify('hand_over', '')", key))
+                        .isEqualTo("t");
                 assertThat(taken.get(10, TimeUnit.SECONDS)).isTrue();
-                listener = holder;
-                holder = waiting;
+                assertThat(unlock(other, key)).isTrue();
             }
         }
     }
@@ -748,8 +735,8 @@ class PostgresAssumptionsTest {
     class OtherServers {
 
         @Test
-        @DisplayName(
-                "F9, C16: a hot standby grants a key that its primary has granted, and keeps it over its promotion")
+        @DisplayName("F9, C16: a hot standby grants a key that its primary has granted, and keeps it over its"
+                + " promotion")
         void standby() throws SQLException {
             try (PostgresServer primary = PostgresServer.launch();
                     PostgresServer standby = primary.standby();
@@ -779,8 +766,8 @@ class PostgresAssumptionsTest {
         }
 
         @Test
-        @DisplayName(
-                "F10, C15: a fenced server is read-only to an open session, which is valid and gets locks all the same")
+        @DisplayName("F10, C15: a fenced server is read-only to an open session, which is valid and gets locks all"
+                + " the same")
         void fenced() throws SQLException {
             try (PostgresServer fenced = PostgresServer.launch();
                     Connection open = fenced.connect()) {

@@ -20,8 +20,8 @@ import java.util.function.Predicate;
 import java.util.regex.Pattern;
 
 /**
- * Another JVM with the class path of this one, to be stopped, killed and paused. It ends with this JVM at the latest, however
- * that ends.
+ * Another JVM with the class path of this one, to be stopped, killed and paused. It ends with this JVM at the latest,
+ * however that ends.
  *
  * <p>Safe for use by several threads.
  */
@@ -63,8 +63,8 @@ public final class JavaProcess implements AutoCloseable {
     }
 
     /**
-     * For the started JVM's main method: has a daemon thread read the lines that the parent sends, and halts this JVM when the
-     * parent is gone. An exception of {@code commands} halts it too.
+     * For the started JVM's main method: has a daemon thread read the lines that the parent sends, and halts this JVM
+     * when the parent is gone. An exception of {@code commands} halts it too.
      */
     public static void exitWithParent(Consumer<String> commands) {
         Thread thread = new Thread(() -> readCommands(commands), "commands of the parent process");
@@ -104,7 +104,10 @@ public final class JavaProcess implements AutoCloseable {
         return awaitLine(Pattern.compile(regex).asPredicate(), timeout);
     }
 
-    /** Returns the first line of standard output that satisfies a predicate, as {@link #awaitLine(String, Duration)} does. */
+    /**
+     * Returns the first line of standard output that satisfies a predicate, as {@link #awaitLine(String, Duration)}
+     * does.
+     */
     public Line awaitLine(Predicate<String> wanted, Duration timeout) {
         return found(output.await(0, wanted, timeout), timeout);
     }
@@ -166,6 +169,11 @@ public final class JavaProcess implements AutoCloseable {
     public void close() {
         kill();
         guard.close();
+        try {
+            input.close();
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
     }
 
     @Override

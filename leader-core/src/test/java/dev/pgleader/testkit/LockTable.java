@@ -8,13 +8,14 @@ import java.time.Duration;
 import java.time.OffsetDateTime;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import org.awaitility.Awaitility;
 import org.jspecify.annotations.Nullable;
 
 /**
- * An observer's view of the advisory locks of one database and of the sessions of its server, over a connection of its own that
- * holds no lock. That connection is opened anew when it was lost, at the call after the one that threw.
+ * An observer's view of the advisory locks of one database and of the sessions of its server, over a connection of its
+ * own that holds no lock. That connection is opened anew when it was lost, at the call after the one that threw.
  *
  * <p>Safe for use by several threads.
  */
@@ -59,7 +60,8 @@ public final class LockTable implements AutoCloseable {
 
     /** Observes a database of a server as its superuser. */
     public LockTable(PostgresServer server, String database) {
-        this(() -> server.connect(database));
+        // Bounded, since the server may be frozen.
+        this(() -> server.connect(database, Map.of("connectTimeout", "5", "socketTimeout", "5")));
     }
 
     /** Observes the database that the opener's connections lead to. */

@@ -12,8 +12,7 @@ final class LoopbackPorts {
     static final String HOST = "127.0.0.1";
 
     // Below the range from which the kernel takes the ports of outgoing connections. While a server of ours is down,
-    // nobody
-    // is given its port then, and a client that keeps dialling it can't end up connected to itself.
+    // nobody is given its port then, and a client that keeps dialling it can't end up connected to itself.
     private static final int FIRST = 15_000;
     private static final int COUNT = 17_000;
 

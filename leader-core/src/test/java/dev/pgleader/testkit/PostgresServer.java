@@ -7,6 +7,7 @@ import java.io.UncheckedIOException;
 import java.lang.ProcessBuilder.Redirect;
 import java.net.URLEncoder;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.sql.Connection;
@@ -23,17 +24,16 @@ import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.awaitility.Awaitility;
-import org.awaitility.core.ConditionFactory;
 import org.awaitility.core.ConditionTimeoutException;
 import org.jspecify.annotations.Nullable;
 
 /**
  * A PostgreSQL of the test's own on the loopback interface, which may be stopped, killed, frozen, fenced and promoted.
- * It keeps its port and its data over all of that. Without {@code fsync}: what is committed survives the server, not the
- * machine.
+ * It keeps its port and its data over all of that. Without {@code fsync}: what is committed survives the server, not
+ * the machine.
  *
- * <p>Methods that change the server's state are for one thread at a time; the others may be called by any number of threads.
- * Each waits until its effect is there, and throws {@link IllegalStateException} when that takes too long.
+ * <p>Methods that change the server's state are for one thread at a time; the others may be called by any number of
+ * threads. Each waits until its effect is there, and throws {@link IllegalStateException} when that takes too long.
  */
 public final class PostgresServer implements AutoCloseable {
 
@@ -51,8 +51,8 @@ public final class PostgresServer implements AutoCloseable {
     private final int port;
     private final boolean tls;
     private final OrphanGuard guard;
-    private @Nullable Process postmaster;
-    private boolean killed;
+    private volatile @Nullable Process postmaster;
+    private volatile boolean killed;
 
     private PostgresServer(PostgresBinaries binaries, boolean tls) throws IOException {
         this.binaries = binaries;
@@ -74,8 +74,8 @@ public final class PostgresServer implements AutoCloseable {
     }
 
     /**
-     * Returns a server that all tests of this JVM share, and that ends with the JVM. For tests that touch nothing but their own
-     * sessions, roles, databases and keys.
+     * Returns a server that all tests of this JVM share, and that ends with the JVM. For tests that touch nothing but
+     * their own sessions, roles, databases and keys.
      */
     public static PostgresServer shared() {
         return Shared.SERVER;
@@ -115,12 +115,15 @@ public final class PostgresServer implements AutoCloseable {
         return url(port, database, parameters);
     }
 
-    /** Returns the JDBC URL of a database as it is reached through another port, for instance that of a {@link TcpProxy}. */
+    /**
+     * Returns the JDBC URL of a database as it is reached through another port, for instance that of a
+     * {@link TcpProxy}.
+     */
     public static String url(int port, String database, Map<String, String> parameters) {
         String query = parameters.entrySet().stream()
                 .map(parameter -> parameter.getKey() + "=" + URLEncoder.encode(parameter.getValue(), UTF_8))
                 .collect(Collectors.joining("&"));
-        return "jdbc:postgresql://" + LoopbackPorts.HOST + ":" + port + "/" + database
+        return "jdbc:postgresql://" + LoopbackPorts.HOST + ":" + port + "/" + URLEncoder.encode(database, UTF_8)
                 + (query.isEmpty() ? "" : "?" + query);
     }
 
@@ -221,7 +224,10 @@ public final class PostgresServer implements AutoCloseable {
         start();
     }
 
-    /** Kills the server's main process, as the kernel does when it needs memory, and returns when the others have followed. */
+    /**
+     * Kills the server's main process, as the kernel does when it needs memory, and returns when the others have
+     * followed.
+     */
     public void killPostmaster() {
         Process running = postmaster();
         List<ProcessHandle> children = children(running);
@@ -233,8 +239,8 @@ public final class PostgresServer implements AutoCloseable {
     }
 
     /**
-     * Stops all processes of the server where they are. The kernel goes on accepting connections and data for them, so that the
-     * server looks like one behind a broken network.
+     * Stops all processes of the server where they are. The kernel goes on accepting connections and data for them, so
+     * that the server looks like one behind a broken network.
      */
     public void freeze() {
         Process running = postmaster();
@@ -282,8 +288,8 @@ public final class PostgresServer implements AutoCloseable {
     }
 
     /**
-     * Changes a setting for this server and waits until new sessions have it; open sessions follow as soon as they are idle. Not
-     * for settings that need a restart.
+     * Changes a setting for this server and waits until new sessions have it; open sessions follow as soon as they are
+     * idle. Not for settings that need a restart.
      */
     public void setting(String name, String value) throws SQLException {
         reload("ALTER SYSTEM SET " + name + " = " + literal(value));
@@ -304,7 +310,9 @@ public final class PostgresServer implements AutoCloseable {
         resetSetting("default_transaction_read_only");
     }
 
-    /** Starts a hot standby of this server, with a copy of its data and a port of its own, and returns when it streams. */
+    /**
+     * Starts a hot standby of this server, with a copy of its data and a port of its own, and returns when it streams.
+     */
     public PostgresServer standby() throws SQLException {
         try {
             PostgresServer standby = new PostgresServer(binaries, tls);
@@ -315,10 +323,8 @@ public final class PostgresServer implements AutoCloseable {
                         + superuserPassword();
                 standby.configure(Map.of("port", Integer.toString(standby.port), "primary_conninfo", primary));
                 standby.start();
-                until(
-                        "the standby streams",
-                        () -> standby.query("SELECT count(*) FROM pg_stat_wal_receiver WHERE status" + " = 'streaming'")
-                                .equals("1"));
+                String streaming = "SELECT count(*) FROM pg_stat_wal_receiver WHERE status = 'streaming'";
+                until("the standby streams", () -> standby.query(streaming).equals("1"));
                 return standby;
             } catch (IOException | SQLException | RuntimeException e) {
                 standby.close();
@@ -341,20 +347,20 @@ public final class PostgresServer implements AutoCloseable {
     /** Stops the server and removes its data. */
     @Override
     public void close() {
+        if (killed) {
+            // Only a start cleans up the shared memory of a killed server.
+            start();
+        }
+        if (postmaster != null) {
+            stop(ShutdownMode.IMMEDIATE);
+        }
         try {
-            if (killed) {
-                // Only a start cleans up the shared memory of a killed server.
-                start();
-            }
-            if (postmaster != null) {
-                stop(ShutdownMode.IMMEDIATE);
-            }
             Directories.delete(directory);
         } catch (IOException e) {
             throw new UncheckedIOException(e);
-        } finally {
-            guard.close();
         }
+        // Not before: if something above fails, the guard does it at the end of this JVM.
+        guard.close();
     }
 
     @Override
@@ -381,17 +387,16 @@ public final class PostgresServer implements AutoCloseable {
     }
 
     private boolean isReady(Process started) throws IOException {
-        Path file = data.resolve("postmaster.pid");
-        if (!Files.exists(file)) {
+        // https://github.com/postgres/postgres/blob/master/src/include/utils/pidfile.h: the pid is in the first line,
+        // the state in the eighth. The file of a killed server stays until the next one replaces it.
+        try {
+            List<String> lines = Files.readAllLines(data.resolve("postmaster.pid"));
+            return lines.size() >= 8
+                    && lines.get(0).strip().equals(Long.toString(started.pid()))
+                    && lines.get(7).strip().equals("ready");
+        } catch (NoSuchFileException e) {
             return false;
         }
-        // https://github.com/postgres/postgres/blob/master/src/include/utils/pidfile.h: the pid is in the first line,
-        // the state
-        // in the eighth. The file of a killed server stays until the next one replaces it.
-        List<String> lines = Files.readAllLines(file);
-        return lines.size() >= 8
-                && lines.get(0).strip().equals(Long.toString(started.pid()))
-                && lines.get(7).strip().equals("ready");
     }
 
     private void awaitEnd(Process running, List<ProcessHandle> children) {
@@ -450,9 +455,8 @@ public final class PostgresServer implements AutoCloseable {
                             ? "SELECT pg_start_backup('standby', true, false)"
                             : "SELECT pg_backup_start('standby', true)");
             Directories.copy(data, target.data, PostgresServer::isInBackup);
-            String stop =
-                    before15 ? "SELECT * FROM pg_stop_backup(false, false)" : "SELECT * FROM pg_backup_stop(false)";
-            try (ResultSet backup = statement.executeQuery(stop)) {
+            String stop = before15 ? "pg_stop_backup(false, false)" : "pg_backup_stop(false)";
+            try (ResultSet backup = statement.executeQuery("SELECT * FROM " + stop)) {
                 backup.next();
                 target.write("backup_label", backup.getString("labelfile"));
             }
@@ -489,14 +493,14 @@ public final class PostgresServer implements AutoCloseable {
 
     private static void until(String condition, Callable<Boolean> reached) {
         try {
-            waiting().alias(condition).until(reached);
+            Awaitility.await(condition)
+                    .atMost(PATIENCE)
+                    .pollDelay(Duration.ZERO)
+                    .pollInterval(Duration.ofMillis(10))
+                    .until(reached);
         } catch (ConditionTimeoutException e) {
-            throw new IllegalStateException("not within " + PATIENCE + ": " + condition, e);
+            throw new IllegalStateException("not within " + PATIENCE.toSeconds() + " s: " + condition, e);
         }
-    }
-
-    private static ConditionFactory waiting() {
-        return Awaitility.await().atMost(PATIENCE).pollDelay(Duration.ZERO).pollInterval(Duration.ofMillis(10));
     }
 
     private static String identifier(String name) {

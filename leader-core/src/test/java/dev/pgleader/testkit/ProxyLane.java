@@ -10,8 +10,8 @@ import java.util.Deque;
 import java.util.function.Function;
 
 /**
- * One direction of a proxied connection: what was read from one socket and is still to be written to the other. The end of
- * the stream and a reset travel in the same queue as the data. For the thread of the proxy only.
+ * One direction of a proxied connection: what was read from one socket and is still to be written to the other. The end
+ * of the stream and a reset travel in the same queue as the data. For the thread of the proxy only.
  */
 final class ProxyLane {
 
@@ -50,7 +50,10 @@ final class ProxyLane {
     private boolean sourceEnded;
     private boolean finished;
 
-    /** @param onArrival looks at each chunk of data before it is treated, and returns how much later it is to be delivered */
+    /**
+     * @param onArrival looks at each chunk of data before it is treated, and returns how much later it is to be
+     * delivered
+     */
     ProxyLane(
             SocketChannel from,
             SocketChannel to,
@@ -85,11 +88,15 @@ final class ProxyLane {
         return !sourceEnded && flow != Flow.STALL && (flow == Flow.HOLD || queuedBytes < QUEUE_LIMIT);
     }
 
-    boolean wantsToWrite(long nowNanos) {
-        return deliverable(nowNanos);
+    /** Tells whether there is something that the receiver is to get as soon as its socket takes it. */
+    boolean hasDeliverable(long nowNanos) {
+        Parcel next = queue.peek();
+        return flow == Flow.PASS && next != null && next.dueNanos() - nowNanos <= 0 && to.isConnected();
     }
 
-    /** Returns in how many nanoseconds there will be something to deliver, {@link Long#MAX_VALUE} if that can't be told. */
+    /**
+     * Returns in how many nanoseconds there will be something to deliver, {@link Long#MAX_VALUE} if that can't be told.
+     */
     long nanosUntilDue(long nowNanos) {
         Parcel next = queue.peek();
         if (flow != Flow.PASS || next == null || next.dueNanos() - nowNanos <= 0) {
@@ -130,7 +137,7 @@ final class ProxyLane {
     }
 
     void deliver() {
-        while (deliverable(System.nanoTime())) {
+        while (hasDeliverable(System.nanoTime())) {
             Parcel next = queue.getFirst();
             try {
                 switch (next.kind()) {
@@ -162,11 +169,6 @@ final class ProxyLane {
                 events.finished();
             }
         }
-    }
-
-    private boolean deliverable(long nowNanos) {
-        Parcel next = queue.peek();
-        return flow == Flow.PASS && next != null && next.dueNanos() - nowNanos <= 0 && to.isConnected();
     }
 
     private void enqueue(Kind kind, ByteBuffer bytes, Duration later) {

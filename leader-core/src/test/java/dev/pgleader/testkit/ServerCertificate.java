@@ -13,7 +13,10 @@ import java.util.ArrayList;
 import java.util.Base64;
 import java.util.List;
 
-/** A self-signed certificate for a server on the loopback interface, and its key, as the PEM files that PostgreSQL reads. */
+/**
+ * A self-signed certificate for a server on the loopback interface, and its key, as the PEM files that PostgreSQL
+ * reads.
+ */
 final class ServerCertificate {
 
     private static final String ALIAS = "server";

@@ -33,8 +33,8 @@ import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A network between a client and a server that breaks on demand: it forwards TCP connections from a loopback port of its own to
- * a target, and can swallow, hold, delay, cut and reset them.
+ * A network between a client and a server that breaks on demand: it forwards TCP connections from a loopback port of
+ * its own to a target, and can swallow, hold, delay, cut and reset them.
  *
  * <p>Safe for use by several threads. One thread of the proxy does all the work, changes included: when a method has
  * returned, no byte is treated by the rules from before.
@@ -56,11 +56,14 @@ public final class TcpProxy implements AutoCloseable {
         /** They go on, after whatever was held before. */
         PASS,
         /**
-         * They are read and dropped, as are those held or delayed: the sender believes them delivered, and neither side ever
-         * learns that the other is gone. Not to be healed: a stream that has lost bytes must not pass on.
+         * They are read and dropped, as are those held or delayed: the sender believes them delivered, and neither side
+         * ever learns that the other is gone. Not to be healed: a stream that has lost bytes must not pass on.
          */
         SWALLOW,
-        /** They are read and kept until they may {@link #PASS}: a network that is down for a while, to a sender with little to say. */
+        /**
+         * They are read and kept until they may {@link #PASS}: a network that is down for a while, to a sender with
+         * little to say.
+         */
         HOLD,
         /** They aren't read: the sender's writes block once the buffers of the kernel are full. Nothing is lost. */
         STALL
@@ -108,10 +111,6 @@ public final class TcpProxy implements AutoCloseable {
     public TcpProxy(InetSocketAddress target) {
         this.target = target;
         port = LoopbackPorts.free();
-        for (Direction direction : Direction.values()) {
-            initialFlows.put(direction, Flow.PASS);
-            initialDelays.put(direction, Duration.ZERO);
-        }
         try {
             selector = Selector.open();
             listener = listen();
@@ -183,11 +182,11 @@ public final class TcpProxy implements AutoCloseable {
     }
 
     /**
-     * Acts once, on the next chunk of any connection that satisfies a predicate, before that chunk is treated: the action may
-     * for instance have its connection hold, swallow or reset it.
+     * Acts once, on the next chunk of any connection that satisfies a predicate, before that chunk is treated: the
+     * action may for instance have its connection hold, swallow or reset it.
      *
-     * <p>A chunk is what one read from the socket returns; small messages are seen whole. Of a prepared statement, pgjdbc
-     * sends the SQL text only until the server has been told a name for it (see its {@code prepareThreshold}).
+     * <p>A chunk is what one read from the socket returns; small messages are seen whole. Of a prepared statement,
+     * pgjdbc sends the SQL text only until the server has been told a name for it (see its {@code prepareThreshold}).
      *
      * @param action is called by the thread of the proxy: must not block
      */
@@ -195,7 +194,9 @@ public final class TcpProxy implements AutoCloseable {
         return trigger(direction, wanted, Duration.ZERO, action);
     }
 
-    /** Delays, once, the next chunk of any connection that satisfies a predicate, and with it those that come after it. */
+    /**
+     * Delays, once, the next chunk of any connection that satisfies a predicate, and with it those that come after it.
+     */
     public Trigger delayNext(Direction direction, Predicate<byte[]> wanted, Duration delay) {
         return trigger(direction, wanted, delay, connection -> {});
     }
@@ -307,7 +308,10 @@ public final class TcpProxy implements AutoCloseable {
             });
         }
 
-        /** Resets the client's end and keeps the server in the dark, as when a gateway between them forgets the connection. */
+        /**
+         * Resets the client's end and keeps the server in the dark, as when a gateway between them forgets the
+         * connection.
+         */
         public void resetClient() {
             order(() -> {
                 lane(Direction.CLIENT_TO_SERVER).flow(Flow.SWALLOW);
@@ -383,30 +387,29 @@ public final class TcpProxy implements AutoCloseable {
             }
         }
 
-        private void proceed() {
+        /**
+         * Delivers what is due, and returns in how many nanoseconds there will be more, {@link Long#MAX_VALUE} if
+         * never.
+         */
+        private long proceed() {
             lanes.values().forEach(ProxyLane::deliver);
+            // One look at the clock for both questions, or else what becomes due in between would be forgotten.
             long now = System.nanoTime();
             ProxyLane toServer = lane(Direction.CLIENT_TO_SERVER);
             ProxyLane toClient = lane(Direction.SERVER_TO_CLIENT);
-            interest(clientKey, toServer.wantsToRead(), toClient.wantsToWrite(now));
+            interest(clientKey, toServer.wantsToRead(), toClient.hasDeliverable(now));
             if (server.isConnectionPending()) {
                 serverKey.interestOps(SelectionKey.OP_CONNECT);
             } else {
-                interest(serverKey, toClient.wantsToRead(), toServer.wantsToWrite(now));
+                interest(serverKey, toClient.wantsToRead(), toServer.hasDeliverable(now));
             }
+            return Math.min(toServer.nanosUntilDue(now), toClient.nanosUntilDue(now));
         }
 
         private void interest(SelectionKey key, boolean read, boolean write) {
             if (key.isValid()) {
                 key.interestOps((read ? SelectionKey.OP_READ : 0) | (write ? SelectionKey.OP_WRITE : 0));
             }
-        }
-
-        private long nanosUntilDue(long nowNanos) {
-            return lanes.values().stream()
-                    .mapToLong(lane -> lane.nanosUntilDue(nowNanos))
-                    .min()
-                    .orElse(Long.MAX_VALUE);
         }
 
         private boolean isGone() {
@@ -512,10 +515,17 @@ public final class TcpProxy implements AutoCloseable {
 
     private void run() {
         try {
+            long nanosUntilDue = Long.MAX_VALUE;
             while (!closing) {
-                selector.select(this::ready, millisUntilDue());
+                // An argument of 0 is without limit.
+                selector.select(
+                        this::ready,
+                        nanosUntilDue == Long.MAX_VALUE ? 0 : TimeUnit.NANOSECONDS.toMillis(nanosUntilDue) + 1);
                 carryOutOrders();
-                List.copyOf(connections).forEach(Connection::proceed);
+                nanosUntilDue = connections.stream()
+                        .mapToLong(Connection::proceed)
+                        .min()
+                        .orElse(Long.MAX_VALUE);
                 connections.removeIf(Connection::isGone);
             }
         } catch (IOException e) {
@@ -523,16 +533,6 @@ public final class TcpProxy implements AutoCloseable {
         } finally {
             end();
         }
-    }
-
-    /** Returns the argument for {@link Selector#select(Consumer, long)}: 0 is without limit. */
-    private long millisUntilDue() {
-        long now = System.nanoTime();
-        long nanos = connections.stream()
-                .mapToLong(connection -> connection.nanosUntilDue(now))
-                .min()
-                .orElse(Long.MAX_VALUE);
-        return nanos == Long.MAX_VALUE ? 0 : TimeUnit.NANOSECONDS.toMillis(nanos) + 1;
     }
 
     private void ready(SelectionKey key) {
@@ -546,11 +546,18 @@ public final class TcpProxy implements AutoCloseable {
     private void acceptConnection() {
         try {
             SocketChannel client = listener == null ? null : listener.accept();
-            if (client == null) {
-                return;
+            if (client != null) {
+                accepted.incrementAndGet();
+                forward(client);
             }
-            accepted.incrementAndGet();
-            SocketChannel server = SocketChannel.open();
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    private void forward(SocketChannel client) throws IOException {
+        SocketChannel server = SocketChannel.open();
+        try {
             for (SocketChannel channel : List.of(client, server)) {
                 channel.setOption(TCP_NODELAY, true);
                 channel.configureBlocking(false);
@@ -559,7 +566,9 @@ public final class TcpProxy implements AutoCloseable {
             connections.add(connection);
             connection.connect(target);
         } catch (IOException e) {
-            throw new UncheckedIOException(e);
+            // The client has already gone away.
+            client.close();
+            server.close();
         }
     }
 
