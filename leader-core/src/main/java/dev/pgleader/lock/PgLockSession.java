@@ -59,8 +59,11 @@ final class PgLockSession implements LockSession {
         SessionConnection connection;
         try {
             connection = source.open(settings.networkTimeout());
-        } catch (SQLException | RuntimeException e) {
-            throw new LockSessionException(Fault.UNREACHABLE, "No connection to " + source + ": " + e.getMessage(), e);
+        } catch (SQLException e) {
+            throw noConnection(
+                    faultOf(e) == Fault.LOCK_TABLE_FULL ? Fault.LOCK_TABLE_FULL : Fault.UNREACHABLE, source, e);
+        } catch (RuntimeException e) {
+            throw noConnection(Fault.UNREACHABLE, source, e);
         }
         PgLockSession session = new PgLockSession(connection, settings);
         try {
@@ -70,6 +73,10 @@ final class PgLockSession implements LockSession {
             throw e;
         }
         return session;
+    }
+
+    private static LockSessionException noConnection(Fault fault, ConnectionSource source, Exception cause) {
+        return new LockSessionException(fault, "No connection to " + source + ": " + cause.getMessage(), cause);
     }
 
     private void prepare(ConnectionSource source) throws LockSessionException {
