@@ -7,6 +7,7 @@ import dev.pgleader.lock.LockSessionException.Fault;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
+import java.util.EnumSet;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
@@ -82,6 +83,7 @@ final class ElectionLoop implements Runnable {
     private long takeoverSafeAt;
     private int lastTimeline;
     private long nextOutageReminderAt;
+    private final Set<Fault> faultsOfOutage = EnumSet.noneOf(Fault.class);
 
     ElectionLoop(String name, String instanceId, ElectorOptions options, Surroundings surroundings) {
         this.name = name;
@@ -165,11 +167,21 @@ final class ElectionLoop implements Runnable {
                     await(waitNanos);
                 }
             } catch (Throwable defect) {
-                LOG.error("[{}] Defect in the election; it goes on with a new session", name, defect);
-                loseSession(RevocationReason.SESSION_LOST, Fault.STATEMENT_FAILED, String.valueOf(defect));
-                nextOpenAt = ticker.nanos() + PAUSE_AFTER_DEFECT.toNanos();
+                recover(defect);
             }
         }
+    }
+
+    /** Nothing may end the campaign: what is lost by a defect is the session, and a moment. */
+    private void recover(Throwable defect) {
+        LOG.error("[{}] Defect in the election; it goes on with a new session", name, defect);
+        try {
+            loseSession(RevocationReason.SESSION_LOST, Fault.STATEMENT_FAILED, String.valueOf(defect));
+        } catch (RuntimeException | Error again) {
+            LOG.error("[{}] Defect while giving the session up", name, again);
+        }
+        nextOpenAt = ticker.nanos() + PAUSE_AFTER_DEFECT.toNanos();
+        LockSupport.parkNanos(this, PAUSE_AFTER_DEFECT.toNanos());
     }
 
     private boolean endIfIdle() {
@@ -578,25 +590,24 @@ final class ElectionLoop implements Runnable {
     /** Gives the session up, on the slightest doubt, and all that it held. */
     private void loseSession(RevocationReason reason, Fault fault, String message, @Nullable Throwable cause) {
         LockSession lost = session;
-        if (lost == null) {
-            return;
-        }
         session = null;
         long now = ticker.nanos();
         boolean wasShort = now - sessionOpenedAt < options.healthCheckInterval().toNanos();
         nextOpenAt = wasShort ? now + backoff.afterFailure().toNanos() : now;
         announcements.clear();
         // First nobody trusts the session any more, then it ends: the server may give the locks away from there on.
-        List.copyOf(contenders.values()).forEach(contender -> apply(contender, new Candidacy.LockLost(reason)));
-        try {
-            lost.abort();
-        } catch (RuntimeException e) {
-            LOG.warn("[{}] Aborting {} failed", name, lost, e);
-        }
-        forEachContender(contender -> {
+        for (Contender contender : List.copyOf(contenders.values())) {
             contender.knownLeader = null;
+            apply(contender, new Candidacy.LockLost(reason));
             contender.publish();
-        });
+        }
+        if (lost != null) {
+            try {
+                lost.abort();
+            } catch (RuntimeException e) {
+                LOG.warn("[{}] Aborting {} failed", name, lost, e);
+            }
+        }
         reportOutage(fault, message, cause);
     }
 
@@ -614,8 +625,10 @@ final class ElectionLoop implements Runnable {
     private void reportOutage(Fault fault, String message, @Nullable Throwable cause) {
         Outage known = view.outage();
         long now = ticker.nanos();
-        boolean news = known == null || known.fault() != fault;
-        if (news || isDue(nextOutageReminderAt)) {
+        if (known == null) {
+            faultsOfOutage.clear();
+        }
+        if (faultsOfOutage.add(fault) || isDue(nextOutageReminderAt)) {
             LOG.warn(
                     "[{}] No trustworthy session{}: {}: {}",
                     name,
