@@ -11,6 +11,7 @@ import java.time.Duration;
 import java.util.Objects;
 import java.util.Properties;
 import java.util.function.Supplier;
+import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 import org.postgresql.Driver;
 import org.postgresql.PGProperty;
@@ -22,6 +23,9 @@ final class DirectConnectionSource extends ConnectionSource {
 
     private static final Logger LOG = LoggerFactory.getLogger(DirectConnectionSource.class);
     private static final String URL_PREFIX = "jdbc:postgresql:";
+    private static final String ADDRESS = "(?:\\[[^\\]/?@]*\\]|[^\\[\\]:,/?@]*)(?::\\d{1,5})?";
+    private static final Pattern FORM = Pattern.compile(
+            URL_PREFIX + "(?://" + ADDRESS + "(?:," + ADDRESS + ")*(?:/[^/?]*)?|/?[^/?]*)(?:\\?.*)?", Pattern.DOTALL);
 
     private final Driver driver = new Driver();
     private final Properties fromUrl;
@@ -30,10 +34,14 @@ final class DirectConnectionSource extends ConnectionSource {
 
     DirectConnectionSource(String url, @Nullable Supplier<Credentials> credentials) {
         this.credentials = credentials;
-        Properties parsed = url.startsWith(URL_PREFIX) ? Driver.parseURL(url, new Properties()) : null;
+        Objects.requireNonNull(url, "url");
+        // Before the driver sees it: what it can't parse it logs, with all secrets.
+        Properties parsed = FORM.matcher(url).matches() ? Driver.parseURL(url, new Properties()) : null;
         if (parsed == null) {
-            throw new IllegalArgumentException("Not a PostgreSQL URL: \"" + withoutSecrets(url)
-                    + "\"; expected jdbc:postgresql://host:port/database");
+            // What isn't understood isn't repeated: it may hold a password anywhere.
+            throw new IllegalArgumentException(
+                    "Not a URL of the PostgreSQL driver; expected"
+                            + " jdbc:postgresql://host:port/database?parameter=value, without user and password before the host");
         }
         this.fromUrl = parsed;
         this.onOurSockets = PGProperty.SOCKET_FACTORY.getOrDefault(parsed) == null;
@@ -124,12 +132,5 @@ final class DirectConnectionSource extends ConnectionSource {
     public String toString() {
         return URL_PREFIX + "//" + hosts() + ":" + PGProperty.PG_PORT.getOrDefault(fromUrl) + "/"
                 + Objects.requireNonNullElse(PGProperty.PG_DBNAME.getOrDefault(fromUrl), "");
-    }
-
-    /** The URL up to its parameters, and without what may stand before an at sign: either may be a password. */
-    private static String withoutSecrets(String url) {
-        int parameters = url.indexOf('?');
-        String bare = parameters < 0 ? url : url.substring(0, parameters);
-        return bare.replaceFirst("//.*@", "//");
     }
 }

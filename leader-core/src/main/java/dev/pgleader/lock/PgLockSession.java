@@ -30,6 +30,9 @@ final class PgLockSession implements LockSession {
     private static final Logger LOG = LoggerFactory.getLogger(PgLockSession.class);
     private static final int OLDEST_SERVER = 14;
     private static final int AFFINITY_ROUNDS = 3;
+    /** With other clients about, a pooler passes a round by chance one time in four. */
+    private static final int POOLER_ROUNDS = 25;
+
     private static final String POOLER_ADVICE = "connect to PostgreSQL directly, or through a pooler in session mode";
 
     /** Something asked of the server. */
@@ -88,8 +91,10 @@ final class PgLockSession implements LockSession {
             }
             session.physical().setPrepareThreshold(0);
             Facts proven = proveServer(connection);
-            if (source.canOpenSecond()) {
-                proveAffinity(connection, source, proven.backendPid());
+            // The number that the server gave out at the login; a pooler gives one of its own.
+            boolean direct = session.physical().getBackendPID() == proven.backendPid();
+            if (source.canOpenSecond() || !direct) {
+                proveAffinity(connection, source, proven.backendPid(), direct ? AFFINITY_ROUNDS : POOLER_ROUNDS);
             }
             boolean leaseEnforced = applySettings(connection);
             leaseSetting = queryString(connection, SessionSql.LEASE_SETTING);
@@ -142,14 +147,17 @@ final class PgLockSession implements LockSession {
      * Looks from a second connection whether it meets the first one's backend. A pooler that hands out the backend used
      * last shows itself on the second connection, one that hands them out in turn on the first.
      */
-    private void proveAffinity(Connection first, ConnectionSource source, int pid)
+    private void proveAffinity(Connection first, ConnectionSource source, int pid, int rounds)
             throws SQLException, LockSessionException {
-        SessionConnection second = source.open(settings.networkTimeout());
+        SessionConnection second = openSecond(source);
         try {
-            second.connection().setNetworkTimeout(Runnable::run, millis(settings.networkTimeout()));
-            second.physical().setPrepareThreshold(0);
-            for (int round = 0; round < AFFINITY_ROUNDS; round++) {
-                if (meets(second.connection(), pid) || !meets(first, pid)) {
+            for (int round = 0; round < rounds; round++) {
+                boolean shared = false;
+                // Not one by one: a pooler that hands out two backends in turn would keep step.
+                for (int repetition = 0; repetition <= round % 3; repetition++) {
+                    shared |= meets(second.connection(), pid);
+                }
+                if (shared || !meets(first, pid)) {
                     throw new LockSessionException(
                             Fault.SHARED_BACKEND,
                             "Two connections to " + source + " share one backend, so this is a pooler in transaction or"
@@ -158,6 +166,31 @@ final class PgLockSession implements LockSession {
             }
         } finally {
             second.close();
+        }
+    }
+
+    private SessionConnection openSecond(ConnectionSource source) throws LockSessionException {
+        try {
+            SessionConnection second = source.open(settings.networkTimeout());
+            try {
+                Connection connection = second.connection();
+                connection.setNetworkTimeout(Runnable::run, millis(settings.networkTimeout()));
+                if (!connection.getAutoCommit()) {
+                    connection.setAutoCommit(true);
+                }
+                second.physical().setPrepareThreshold(0);
+                queryString(connection, "SELECT 1");
+                return second;
+            } catch (SQLException e) {
+                second.abort();
+                throw e;
+            }
+        } catch (SQLException | RuntimeException e) {
+            throw new LockSessionException(
+                    Fault.UNREACHABLE,
+                    "No second connection to " + source + ", which is needed for a moment to prove that the first has a"
+                            + " backend of its own: " + e.getMessage(),
+                    e);
         }
     }
 
@@ -265,6 +298,7 @@ final class PgLockSession implements LockSession {
                         connection.createArrayOf(
                                 "int8", keys.stream().map(LockKey::bits).toArray()));
                 statement.setString(3, token);
+                statement.setString(4, leaseSetting);
                 Set<LockKey> granted = new HashSet<>();
                 int answered = 0;
                 try (ResultSet rows = statement.executeQuery()) {
@@ -405,19 +439,19 @@ final class PgLockSession implements LockSession {
                         + " mode: " + POOLER_ADVICE);
     }
 
-    private static <T> T ask(Question<T> question) throws LockSessionException {
+    private <T> T ask(Question<T> question) throws LockSessionException {
         try {
             return question.ask();
         } catch (SQLException e) {
-            throw new LockSessionException(faultOf(e), String.valueOf(e.getMessage()), e);
+            throw failed(e);
         }
     }
 
-    private static void give(Order order) throws LockSessionException {
+    private void give(Order order) throws LockSessionException {
         try {
             order.give();
         } catch (SQLException e) {
-            throw new LockSessionException(faultOf(e), String.valueOf(e.getMessage()), e);
+            throw failed(e);
         }
     }
 
@@ -433,6 +467,25 @@ final class PgLockSession implements LockSession {
             case "25006" -> Fault.READ_ONLY;
             default -> Fault.STATEMENT_FAILED;
         };
+    }
+
+    private LockSessionException failed(SQLException e) {
+        Fault fault = faultOf(e);
+        // A pool says of a connection that was taken from it no more than that it is closed.
+        return new LockSessionException(
+                fault == Fault.STATEMENT_FAILED && isEnded() ? Fault.CONNECTION_LOST : fault, reason(e), e);
+    }
+
+    private boolean isEnded() {
+        try {
+            return session.connection().isClosed();
+        } catch (SQLException e) {
+            return true;
+        }
+    }
+
+    private static String reason(SQLException e) {
+        return e.getSQLState() == null ? String.valueOf(e.getMessage()) : e.getMessage() + " (" + e.getSQLState() + ")";
     }
 
     /** Class 08, connection exception, and the shutdown conditions of class 57 (57P01 to 57P05). */

@@ -1,5 +1,6 @@
 package dev.pgleader.lock;
 
+import java.net.SocketTimeoutException;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.util.List;
@@ -9,6 +10,7 @@ import java.util.concurrent.locks.LockSupport;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.postgresql.PGNotification;
+import org.postgresql.util.PSQLState;
 
 /**
  * A connection on somebody else's socket: it looks for news every {@value #SLICE_MILLIS} ms. The driver notices the end of
@@ -35,13 +37,22 @@ final class PolledConnection extends SessionConnection {
         waiting = Thread.currentThread();
         try {
             while (true) {
+                long askedNanos = System.nanoTime();
                 PGNotification[] received = physical().getNotifications();
+                if (System.nanoTime() - askedNanos >= networkTimeoutNanos()) {
+                    // The driver takes a message that doesn't end for none, and its rest for the next one.
+                    throw new SQLException(
+                            "The rest of a message didn't come in time",
+                            PSQLState.CONNECTION_FAILURE.getState(),
+                            new SocketTimeoutException("Read timed out"));
+                }
                 long leftNanos = maxNanos - (System.nanoTime() - startNanos);
                 if (received.length > 0 || woken || leftNanos <= 0) {
                     return payloads(received);
                 }
                 if (Thread.currentThread().isInterrupted()) {
-                    throw new SQLException("Interrupted while waiting for the database");
+                    throw new SQLException(
+                            "Interrupted while waiting for the database", PSQLState.CONNECTION_FAILURE.getState());
                 }
                 LockSupport.parkNanos(this, Math.min(leftNanos, TimeUnit.MILLISECONDS.toNanos(SLICE_MILLIS)));
             }
@@ -49,6 +60,11 @@ final class PolledConnection extends SessionConnection {
             waiting = null;
             woken = false;
         }
+    }
+
+    private long networkTimeoutNanos() throws SQLException {
+        int millis = physical().getNetworkTimeout();
+        return millis == 0 ? Long.MAX_VALUE : TimeUnit.MILLISECONDS.toNanos(millis);
     }
 
     @Override

@@ -17,6 +17,8 @@ abstract class SessionConnection {
 
     private static final Logger LOG = LoggerFactory.getLogger(SessionConnection.class);
 
+    private static final int GOODBYE_MILLIS = 100;
+
     private final Connection connection;
     private final PgConnection physical;
 
@@ -48,6 +50,8 @@ abstract class SessionConnection {
     /** Says goodbye to the server, waiting for no answer, and ends the connection. */
     final void close() {
         try {
+            // Under TLS the driver would wait for the server's goodbye, for a second.
+            physical.setNetworkTimeout(Runnable::run, GOODBYE_MILLIS);
             physical.close();
         } catch (SQLException e) {
             LOG.debug("Closing a connection failed; it is given up anyway", e);
@@ -59,6 +63,10 @@ abstract class SessionConnection {
     abstract void abort();
 
     static List<String> payloads(PGNotification[] notifications) {
-        return Arrays.stream(notifications).map(PGNotification::getParameter).toList();
+        // A connection of a pool may have been told to listen to other channels before.
+        return Arrays.stream(notifications)
+                .filter(notification -> notification.getName().equals(SessionSql.CHANNEL))
+                .map(PGNotification::getParameter)
+                .toList();
     }
 }

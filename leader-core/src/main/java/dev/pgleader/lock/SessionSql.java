@@ -39,7 +39,7 @@ final class SessionSql {
                    CASE WHEN space = 1 THEN pg_try_advisory_lock(bits)
                         ELSE pg_try_advisory_lock((bits >> 32)::int, ((bits << 32) >> 32)::int) END
             FROM unnest(?::int[], ?::bigint[]) AS key(space, bits)
-            WHERE current_setting('pgleader.session', true) = ?
+            WHERE current_setting('pgleader.session', true) = ? AND current_setting('idle_session_timeout') = ?
             """;
 
     static final String CHECK = """

@@ -29,7 +29,8 @@ import org.jspecify.annotations.Nullable;
  * <p>It differs from a plain socket in three ways. {@link #awaitReadable} waits until there is something to read
  * without reading it. Every read, write and connect is bounded: a timeout of 0, which for a plain socket means "for
  * ever", means {@code limit} here, and a write waits no longer than that either. And an interrupt of the thread that
- * waits in it closes it.
+ * waits in it closes it, as does a wait for the whole limit: the driver, which has begun to read a notification, would
+ * retry for ever, or take the rest of it for another message.
  *
  * <p>One thread uses it; {@link #wake()} and {@link #close()} may be called from any.
  */
@@ -47,6 +48,7 @@ public final class ChannelSocket extends Socket {
     private final Output output = new Output();
     private volatile boolean woken;
     private volatile int readTimeoutMillis;
+    private volatile @Nullable SocketTimeoutException expired;
 
     ChannelSocket(Duration limit) throws IOException {
         super((SocketImpl) null);
@@ -69,6 +71,7 @@ public final class ChannelSocket extends Socket {
      * @return whether there is something to read
      */
     public boolean awaitReadable(long maxNanos) throws IOException {
+        requireInTime();
         if (input.hasBuffered()) {
             return true;
         }
@@ -115,7 +118,20 @@ public final class ChannelSocket extends Socket {
     private void awaitWithin(int operation, int timeoutMillis, String what) throws IOException {
         Duration bound = timeoutMillis > 0 ? Duration.ofMillis(timeoutMillis) : limit;
         if (!await(operation, System.nanoTime() + bound.toNanos(), false)) {
-            throw new SocketTimeoutException(what + " timed out after " + bound.toMillis() + " ms");
+            SocketTimeoutException timeout =
+                    new SocketTimeoutException(what + " timed out after " + bound.toMillis() + " ms");
+            if (bound.compareTo(limit) >= 0) {
+                expired = timeout;
+                close();
+            }
+            throw timeout;
+        }
+    }
+
+    private void requireInTime() throws IOException {
+        SocketTimeoutException timeout = expired;
+        if (timeout != null) {
+            throw new IOException("Socket closed, since the peer took too long", timeout);
         }
     }
 
@@ -186,6 +202,7 @@ public final class ChannelSocket extends Socket {
 
         /** Reads what the peer has sent so far; the buffer stays empty if there is nothing. */
         private void fill() throws IOException {
+            requireInTime();
             if (!endOfStream && !buffer.hasRemaining()) {
                 buffer.clear();
                 try {
