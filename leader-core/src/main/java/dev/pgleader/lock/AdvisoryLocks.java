@@ -18,22 +18,21 @@ import org.jspecify.annotations.Nullable;
  *
  * <p><b>Under a session lock</b> ({@link #tryAcquire}, {@link #acquire}, {@link #tryRunLocked}, {@link #runLocked}) is
  * the form for everything else. It needs a session of its own, which a pooler in transaction mode doesn't give. If the
- * session ends under the work, another one can take the lock at once, and nothing stops the work: it is told at the end,
- * by a {@link LockLostException}. There is no fencing token.
+ * session ends under the work, another one can take the lock at once, and nothing stops the work: the caller is told
+ * at the end, by a {@link LockLostException}. There is no fencing token.
  *
  * <p>Both forms take exactly one connection from the {@link DataSource}, keep it to the end, and give it back with the
  * settings that it came with; a pool of one is enough. A connection is never given back locked: on any doubt its
  * physical connection is ended. The key is not reentrant: within the work, the same key is taken, as for anybody else.
  *
- * <p>Waiting is polling: between two tries, which are 50 ms apart at first and 500 ms later, the session is idle, with no transaction and no
- * snapshot, so it holds back neither vacuum nor an index build. Waiters have no order among them.
+ * <p>Waiting is polling, every 50 ms at first and every 500 ms later. Between two tries the session is idle, with no
+ * transaction and no snapshot, so it holds back neither vacuum nor an index build. Waiters have no order among them.
  *
  * <p>Each round trip of the helpers ends within the network timeout, even if the server is frozen; what the work does
- * on the connection has the connection's own timeout. A commit counts as a round trip. A client that dies while the
- * server runs a statement for it keeps its lock until that statement ends, unless <a
+ * on the connection has the connection's own timeout. The server frees the lock of a client that died as soon as it
+ * sees the connection close. While it runs a statement for that client it only looks if <a
  * href="https://www.postgresql.org/docs/current/runtime-config-connection.html#GUC-CLIENT-CONNECTION-CHECK-INTERVAL">
- * {@code client_connection_check_interval}</a> is set; otherwise the server frees it as soon as it sees the connection
- * close.
+ * {@code client_connection_check_interval}</a> is set.
  */
 public final class AdvisoryLocks {
 
@@ -62,7 +61,7 @@ public final class AdvisoryLocks {
      * @param dataSource a pool, or any other source of connections of the PostgreSQL JDBC driver. Not a
      *     transaction-aware one: the helpers need a connection without a transaction
      * @param networkTimeout how long a round trip of the helpers may take before they give up and end the connection:
-     *     10 ms to 1 hour
+     *     10 ms to 1 hour. Must leave time for a commit, with its deferred constraints and synchronous standbys
      * @throws IllegalArgumentException if the timeout is out of range
      */
     public static AdvisoryLocks on(DataSource dataSource, Duration networkTimeout) {

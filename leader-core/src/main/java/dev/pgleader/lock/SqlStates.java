@@ -2,7 +2,7 @@ package dev.pgleader.lock;
 
 import java.sql.SQLException;
 
-/** The few <a href="https://www.postgresql.org/docs/current/errcodes-appendix.html">SQLSTATEs</a> that decide something. */
+/** The <a href="https://www.postgresql.org/docs/current/errcodes-appendix.html">SQLSTATEs</a> that decide something. */
 final class SqlStates {
 
     static final String TRANSACTION_ABORTED = "25P02";

@@ -1,0 +1,317 @@
+package dev.pgleader.lock;
+
+import static dev.pgleader.lock.TestServer.backendPid;
+import static dev.pgleader.lock.TestServer.executeOn;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
+import static org.awaitility.Awaitility.await;
+
+import com.zaxxer.hikari.HikariConfig;
+import com.zaxxer.hikari.HikariDataSource;
+import java.sql.Connection;
+import java.sql.SQLException;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Future;
+import java.util.concurrent.FutureTask;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.DisplayName;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+class BoundedWaitTest {
+
+    private static final LockKey KEY = LockKey.named("bounded-wait-test");
+    private static final Duration LONG_WAIT = Duration.ofSeconds(30);
+
+    private static TestServer server;
+
+    @BeforeAll
+    static void startServer() throws Exception {
+        server = TestServer.start();
+    }
+
+    @AfterAll
+    static void stopServer() throws Exception {
+        server.close();
+    }
+
+    /** The server may take a moment to see that a connection of the last test was cut. */
+    @BeforeEach
+    void awaitFreeKey() {
+        await().until(() -> server.isFree(KEY));
+    }
+
+    @DisplayName("X17: a wait ends on time, names key and holder, and leaves the session as it was")
+    @ParameterizedTest
+    @ValueSource(longs = {0, 1, 10, 100, 1_500})
+    void waitEndsOnTimeAndNamesTheHolder(long maxWaitMillis) throws Exception {
+        Duration maxWait = Duration.ofMillis(maxWaitMillis);
+        try (HikariDataSource pool = server.pool(1);
+                SessionLock holder = holder()) {
+            executeOn(holder.connection(), "set application_name = 'the holder'");
+            int pid = pidOf(pool);
+            List<String> settings = settings(pool);
+
+            for (boolean inTransaction : new boolean[] {false, true}) {
+                long startNanos = System.nanoTime();
+                assertThatExceptionOfType(LockTimeoutException.class)
+                        .isThrownBy(() -> run(AdvisoryLocks.on(pool), maxWait, inTransaction))
+                        .withMessageContaining("bounded-wait-test")
+                        .withMessageContaining(KEY.toString())
+                        .withMessageContaining("backend " + holder.backendPid())
+                        .withMessageContaining("\"the holder\"")
+                        .satisfies(timeout -> {
+                            assertThat(timeout.key()).isEqualTo(KEY);
+                            assertThat(timeout.holderPid()).hasValue(holder.backendPid());
+                            assertThat(timeout.holderApplicationName()).contains("the holder");
+                            assertThat(timeout.waited()).isBetween(maxWait, maxWait.plusSeconds(1));
+                            assertThat(timeout.getSQLState()).isEqualTo("55P03");
+                        });
+                assertThat(Duration.ofNanos(System.nanoTime() - startNanos)).isBetween(maxWait, maxWait.plusSeconds(1));
+            }
+
+            assertThat(pidOf(pool)).isEqualTo(pid);
+            assertThat(settings(pool)).isEqualTo(settings);
+            assertThat(server.holders(KEY)).containsExactly(holder.backendPid());
+        }
+    }
+
+    @DisplayName("X17: the holder of a key without a process, as after PREPARE TRANSACTION, is not made up")
+    @Test
+    void holderThatCannotBeSeenIsNotNamed() throws Exception {
+        server.execute("begin; select pg_advisory_xact_lock(" + KEY.bits() + "); prepare transaction 'holder'");
+        try {
+            assertThatExceptionOfType(LockTimeoutException.class)
+                    .isThrownBy(() -> AdvisoryLocks.on(server.dataSource()).acquire(KEY, Duration.ZERO))
+                    .withMessageContaining("no holder can be seen")
+                    .satisfies(timeout -> {
+                        assertThat(timeout.holderPid()).isEmpty();
+                        assertThat(timeout.holderApplicationName()).isEmpty();
+                    });
+        } finally {
+            server.execute("rollback prepared 'holder'");
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void waiterGetsTheKeyOnceItIsFree(boolean inTransaction) throws Exception {
+        try (HikariDataSource pool = server.pool(1)) {
+            int pid = pidOf(pool);
+            FutureTask<Integer> waiter;
+            try (SessionLock holder = holder()) {
+                waiter = start(() -> run(AdvisoryLocks.on(pool), LONG_WAIT, inTransaction));
+                awaitTries(pid, 2);
+                assertThat(waiter.isDone()).isFalse();
+                assertThat(holder.isHeld()).isTrue();
+            }
+
+            assertThat(waiter.get(2, TimeUnit.SECONDS)).isEqualTo(pid);
+            assertThat(server.isFree(KEY)).isTrue();
+        }
+    }
+
+    @Test
+    void interruptEndsTheWaitAtOnceAndLeavesNothing() throws Exception {
+        try (HikariDataSource pool = server.pool(1)) {
+            int pid = pidOf(pool);
+            for (boolean inTransaction : new boolean[] {false, true}) {
+                try (SessionLock holder = holder()) {
+                    FutureTask<Boolean> flagAfterwards = new FutureTask<>(() -> {
+                        assertThatExceptionOfType(InterruptedException.class)
+                                .isThrownBy(() -> run(AdvisoryLocks.on(pool), LONG_WAIT, inTransaction));
+                        return Thread.currentThread().isInterrupted();
+                    });
+                    Thread thread = new Thread(flagAfterwards);
+                    thread.start();
+                    awaitTries(pid, 2);
+
+                    thread.interrupt();
+
+                    assertThat(flagAfterwards.get(1, TimeUnit.SECONDS)).isFalse();
+                    assertThat(holder.isHeld()).isTrue();
+                }
+                assertThat(server.isFree(KEY)).isTrue();
+                assertThat(pidOf(pool)).isEqualTo(pid);
+            }
+        }
+    }
+
+    @Test
+    void interruptBeforeTheWaitIsHonoured() {
+        AdvisoryLocks locks = AdvisoryLocks.on(server.dataSource());
+
+        Thread.currentThread().interrupt();
+        assertThatExceptionOfType(InterruptedException.class).isThrownBy(() -> locks.acquire(KEY, Duration.ZERO));
+
+        assertThat(Thread.currentThread().isInterrupted()).isFalse();
+    }
+
+    @Test
+    void failedTryEndsTheWait() throws Exception {
+        try (HikariDataSource pool = server.pool(1);
+                SessionLock holder = holder()) {
+            int pid = pidOf(pool);
+            FutureTask<Integer> waiter = start(() -> run(AdvisoryLocks.on(pool), LONG_WAIT, false));
+            awaitTries(pid, 1);
+
+            server.terminate(pid);
+
+            assertThatExceptionOfType(ExecutionException.class)
+                    .isThrownBy(() -> waiter.get(2, TimeUnit.SECONDS))
+                    .havingCause()
+                    .isInstanceOf(SQLException.class)
+                    .isNotInstanceOf(LockTimeoutException.class);
+            assertThat(holder.isHeld()).isTrue();
+            assertThat(pidOf(pool)).isNotEqualTo(pid);
+        }
+    }
+
+    @DisplayName("C22, F6: between two tries the waiting session is idle, without transaction and snapshot")
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void waitingSessionIsPlainIdle(boolean inTransaction) throws Exception {
+        try (HikariDataSource pool = server.pool(1, BoundedWaitTest::repeatableReadWithoutAutoCommit)) {
+            int pid = pidOf(pool);
+            FutureTask<Integer> waiter;
+            try (SessionLock holder = holder()) {
+                waiter = start(() -> run(AdvisoryLocks.on(pool), LONG_WAIT, inTransaction));
+                for (int tries = 1; tries <= 5; tries++) {
+                    awaitTries(pid, 1);
+                    await().atMost(Duration.ofSeconds(2))
+                            .pollInterval(Duration.ofMillis(1))
+                            .until(
+                                    () -> server.activity(
+                                            pid,
+                                            "state || coalesce(xact_start::text, '')"
+                                                    + " || coalesce(backend_xmin::text, '')"),
+                                    List.of("idle")::equals);
+                }
+                assertThat(holder.isHeld()).isTrue();
+            }
+            assertThat(waiter.get(2, TimeUnit.SECONDS)).isEqualTo(pid);
+        }
+    }
+
+    @DisplayName("C25, F8: waiters don't hold up CREATE INDEX CONCURRENTLY, by the holder or by others")
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void waitersDoNotHoldUpAnIndexBuild(boolean repeatableReadWithoutAutoCommit) throws Exception {
+        server.execute("drop table if exists indexed; create table indexed as select generate_series(1, 1000) as n");
+        Consumer<HikariConfig> configuration =
+                repeatableReadWithoutAutoCommit ? BoundedWaitTest::repeatableReadWithoutAutoCommit : config -> {};
+        try (HikariDataSource pool = server.pool(5, configuration)) {
+            AdvisoryLocks locks = AdvisoryLocks.on(pool);
+            List<FutureTask<Integer>> waiters = new ArrayList<>();
+
+            locks.runLocked(KEY, Duration.ZERO, connection -> {
+                for (int waiter = 0; waiter < 4; waiter++) {
+                    boolean inTransaction = waiter % 2 == 0;
+                    waiters.add(start(() -> run(locks, LONG_WAIT, inTransaction)));
+                }
+                await().until(() -> pool.getHikariPoolMXBean().getActiveConnections() == 5);
+                assertEndsWithin3Seconds(
+                        () -> executeOn(connection, "create index concurrently by_holder on indexed (n)"));
+                try (Connection outside = server.dataSource().getConnection()) {
+                    assertEndsWithin3Seconds(
+                            () -> executeOn(outside, "create index concurrently by_others on indexed (n)"));
+                }
+                assertThat(waiters).noneMatch(Future::isDone);
+                return true;
+            });
+
+            for (FutureTask<Integer> waiter : waiters) {
+                assertThat(waiter.get(10, TimeUnit.SECONDS)).isPositive();
+            }
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"PT-0.001S", "PT-1H", "PT720H0.001S", "PT2562047788015215H"})
+    void unreasonableWaitIsRefused(String maxWait) {
+        AdvisoryLocks locks = AdvisoryLocks.on(server.dataSource());
+
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> locks.acquire(KEY, Duration.parse(maxWait)))
+                .withMessageContaining("maxWait")
+                .withMessageContaining(Duration.parse(maxWait).toString());
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"PT0S", "PT-5S", "PT0.009S", "PT1H0.001S", "PT2562047788015215H"})
+    void unreasonableNetworkTimeoutIsRefused(String networkTimeout) {
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> AdvisoryLocks.on(server.dataSource(), Duration.parse(networkTimeout)))
+                .withMessageContaining("networkTimeout")
+                .withMessageContaining(Duration.parse(networkTimeout).toString());
+    }
+
+    private static SessionLock holder() throws Exception {
+        return AdvisoryLocks.on(server.dataSource()).acquire(KEY, Duration.ZERO);
+    }
+
+    private static int run(AdvisoryLocks locks, Duration maxWait, boolean inTransaction) throws Exception {
+        return inTransaction
+                ? locks.runInTransaction(KEY, maxWait, TestServer::backendPid)
+                : locks.runLocked(KEY, maxWait, TestServer::backendPid);
+    }
+
+    /** Waits until this backend has been seen polling that many times. */
+    private static void awaitTries(int pid, int tries) {
+        Set<String> seen = new HashSet<>();
+        await().pollInterval(Duration.ofMillis(5)).until(() -> {
+            seen.addAll(server.activity(
+                    pid, "case when query ~ 'pg_try_advisory|ROLLBACK' then query_start else null end"));
+            seen.remove("");
+            return seen.size() >= tries;
+        });
+    }
+
+    private static void repeatableReadWithoutAutoCommit(HikariConfig config) {
+        config.setAutoCommit(false);
+        config.setTransactionIsolation("TRANSACTION_REPEATABLE_READ");
+    }
+
+    private static FutureTask<Integer> start(Callable<Integer> waiter) {
+        FutureTask<Integer> task = new FutureTask<>(waiter);
+        new Thread(task).start();
+        return task;
+    }
+
+    private static int pidOf(HikariDataSource pool) throws SQLException {
+        try (Connection connection = pool.getConnection()) {
+            return backendPid(connection);
+        }
+    }
+
+    private static List<String> settings(HikariDataSource pool) throws SQLException {
+        try (Connection connection = pool.getConnection()) {
+            List<String> settings =
+                    TestServer.queryStrings(connection, "select name || '=' || setting from pg_settings order by name");
+            settings.add(connection.getAutoCommit() + " " + connection.getNetworkTimeout());
+            return settings;
+        }
+    }
+
+    private static void assertEndsWithin3Seconds(SqlAction action) throws SQLException {
+        long startNanos = System.nanoTime();
+        action.run();
+        assertThat(Duration.ofNanos(System.nanoTime() - startNanos)).isLessThan(Duration.ofSeconds(3));
+    }
+
+    private interface SqlAction {
+        void run() throws SQLException;
+    }
+}

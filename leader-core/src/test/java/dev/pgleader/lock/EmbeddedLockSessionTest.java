@@ -1,0 +1,90 @@
+package dev.pgleader.lock;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.pgleader.lock.LockSession.Settings;
+import dev.pgleader.lock.LockSessionException.Fault;
+import dev.pgleader.testkit.PostgresServer;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.sql.Connection;
+import java.sql.SQLException;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.DisplayName;
+import org.junit.jupiter.api.Test;
+
+/** The contract over connections that are opened directly, on sockets of ours. */
+class EmbeddedLockSessionTest extends PostgresLockSessionContract {
+
+    private static final String DATABASE = "embedded_contract";
+    private static final PostgresServer SERVER = PostgresServer.shared();
+
+    private final ConnectionSource source = ConnectionSource.of(
+            PostgresServer.url(network.port(), DATABASE, Map.of()), SERVER.superuser(), SERVER.superuserPassword());
+
+    @BeforeAll
+    static void createDatabase() throws SQLException {
+        SERVER.createDatabase(DATABASE);
+    }
+
+    @Override
+    InetSocketAddress server() {
+        return new InetSocketAddress(InetAddress.getLoopbackAddress(), SERVER.port());
+    }
+
+    @Override
+    Connection connect() throws SQLException {
+        return SERVER.connect(DATABASE);
+    }
+
+    @Override
+    LockSession openSession(Settings settings) throws LockSessionException {
+        return LockSession.open(source, settings);
+    }
+
+    @Override
+    Duration lossIsNoticedWithin() {
+        return Duration.ofMillis(300);
+    }
+
+    @Test
+    @DisplayName("C09, F11: with a frozen backend a check ends in time, and the lock stays taken until it goes on")
+    void frozenBackend() throws Exception {
+        LockKey key = freshKey();
+        LockSession session = open(new Settings("frozen", LEASE, Duration.ofMillis(500), true));
+        assertThat(session.tryLock(List.of(key))).containsExactly(key);
+        int pid = session.facts().backendPid();
+        SERVER.freezeBackend(pid);
+        try {
+            long start = System.nanoTime();
+            assertFault(Fault.TIMEOUT, session::check);
+            session.abort();
+            assertThat(elapsed(start)).isBetween(Duration.ofMillis(500), Duration.ofMillis(1_500));
+            assertThat(table.holders(key.bits())).containsExactly(pid);
+        } finally {
+            SERVER.thawBackend(pid);
+        }
+        table.awaitFree(key.bits(), Duration.ofSeconds(5));
+    }
+
+    @Test
+    @DisplayName("F17, X15: a full lock table is a fault of its own, not a refusal")
+    void fullLockTable() throws Exception {
+        try (PostgresServer small = PostgresServer.builder()
+                .setting("max_locks_per_transaction", "10")
+                .setting("max_connections", "10")
+                .launch()) {
+            ConnectionSource toSmall = ConnectionSource.of(
+                    small.url(PostgresServer.DEFAULT_DATABASE), small.superuser(), small.superuserPassword());
+            LockSession session = LockSession.open(toSmall, new Settings("greedy", LEASE, NETWORK_TIMEOUT, true));
+            List<LockKey> keys =
+                    IntStream.range(0, 20_000).mapToObj(i -> freshKey()).toList();
+            assertFault(Fault.LOCK_TABLE_FULL, () -> session.tryLock(keys));
+            session.abort();
+        }
+    }
+}

@@ -1,0 +1,188 @@
+package dev.pgleader.lock;
+
+import static dev.pgleader.lock.TestServer.backendPid;
+import static dev.pgleader.lock.TestServer.executeOn;
+import static java.nio.charset.StandardCharsets.UTF_8;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.catchThrowableOfType;
+import static org.awaitility.Awaitility.await;
+
+import com.zaxxer.hikari.HikariDataSource;
+import com.zaxxer.hikari.SQLExceptionOverride;
+import dev.pgleader.lock.TestServer.Frozen;
+import java.sql.Connection;
+import java.sql.SQLException;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.List;
+import java.util.concurrent.FutureTask;
+import java.util.concurrent.TimeUnit;
+import javax.sql.DataSource;
+import org.jspecify.annotations.Nullable;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.DisplayName;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+import org.postgresql.ds.PGSimpleDataSource;
+
+class PhysicalConnectionTest {
+
+    private static final LockKey KEY = LockKey.named("physical-connection-test");
+
+    private static TestServer server;
+
+    @BeforeAll
+    static void startServer() throws Exception {
+        server = TestServer.start();
+    }
+
+    @AfterAll
+    static void stopServer() throws Exception {
+        server.close();
+    }
+
+    /** The server may take a moment to see that a connection of the last test was cut. */
+    @BeforeEach
+    void awaitFreeKey() {
+        await().until(() -> server.isFree(KEY));
+    }
+
+    @DisplayName("C01, F14: a discarded connection frees its locks, and HikariCP never hands it out again")
+    @ParameterizedTest
+    @ValueSource(ints = {1, 5})
+    void discardedConnectionIsNeverHandedOutAgain(int poolSize) throws Exception {
+        try (HikariDataSource pool = server.pool(poolSize)) {
+            int pid = lockAndDiscard(pool, pool);
+
+            await().atMost(Duration.ofSeconds(1)).until(() -> server.isFree(KEY));
+            server.assertNeverHandedOut(pool, pid);
+            assertThat(pool.getHikariPoolMXBean().getActiveConnections()).isZero();
+        }
+    }
+
+    @DisplayName("C01: also a HikariCP that is set to keep broken connections does not hand out a discarded one")
+    @Test
+    void poolThatKeepsBrokenConnectionsForgetsADiscardedOne() throws Exception {
+        try (HikariDataSource pool =
+                server.pool(1, config -> config.setExceptionOverrideClassName(KeepsBroken.class.getName()))) {
+            int pid = lockAndDiscard(pool, pool);
+
+            server.assertNeverHandedOut(pool, pid);
+        }
+    }
+
+    /** Made by HikariCP, by its name. */
+    public static final class KeepsBroken implements SQLExceptionOverride {
+        @java.lang.Override
+        public Override adjudicate(SQLException failure) {
+            return Override.DO_NOT_EVICT;
+        }
+    }
+
+    @DisplayName("F14: without the pool's help, too, a discarded connection frees its locks")
+    @Test
+    void discardNeedsNoHelpOfThePool() throws Exception {
+        try (HikariDataSource pool = server.pool(1)) {
+            int pid = lockAndDiscard(null, pool);
+
+            await().atMost(Duration.ofSeconds(1)).until(() -> server.isFree(KEY));
+            try (Connection connection = pool.getConnection()) {
+                assertThat(backendPid(connection)).isNotEqualTo(pid);
+            }
+        }
+        lockAndDiscard(null, server.dataSource());
+        lockAndDiscard(server.dataSource(), server.dataSource());
+        try (Connection kept = server.dataSource().getConnection()) {
+            lockAndDiscard(null, TestServer.handingOut(() -> kept));
+            assertThat(kept.isClosed()).isTrue();
+        }
+        await().atMost(Duration.ofSeconds(1)).until(() -> server.isFree(KEY));
+    }
+
+    @Test
+    void discardTwiceAndAfterCloseIsHarmless() throws Exception {
+        try (HikariDataSource pool = server.pool(1)) {
+            Connection first = pool.getConnection();
+            first.close();
+            try (Connection second = pool.getConnection()) {
+                PhysicalConnection.discard(pool, first);
+
+                assertThat(second.isValid(1)).isTrue();
+                PhysicalConnection.discard(pool, second);
+                PhysicalConnection.discard(pool, second);
+            }
+            try (Connection third = pool.getConnection()) {
+                assertThat(third.isValid(1)).isTrue();
+            }
+        }
+    }
+
+    @DisplayName("C10, F11: discarding does not wait for a frozen server, even in the middle of a statement")
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void discardDoesNotWaitForTheServer(boolean inStatement) throws Exception {
+        try (HikariDataSource pool = server.pool(1)) {
+            Connection connection = pool.getConnection();
+            try (Frozen frozen = TestServer.freeze(backendPid(connection))) {
+                FutureTask<Throwable> failure = new FutureTask<>(
+                        () -> catchThrowableOfType(SQLException.class, () -> executeOn(connection, "select 1")));
+                Thread thread = new Thread(failure);
+                if (inStatement) {
+                    thread.start();
+                    await().until(() -> isReading(thread));
+                }
+
+                PhysicalConnection.discard(pool, connection);
+
+                assertThat(frozen.age()).isLessThan(Duration.ofSeconds(2));
+                if (inStatement) {
+                    assertThat(failure.get(1, TimeUnit.SECONDS)).isNotNull();
+                }
+            }
+        }
+    }
+
+    private static boolean isReading(Thread thread) {
+        return Arrays.stream(thread.getStackTrace())
+                .anyMatch(frame -> frame.getClassName().endsWith("SocketInputStream")
+                        || frame.getClassName().endsWith("NioSocketImpl"));
+    }
+
+    @DisplayName("The helpers and discard work where HikariCP is not on the class path")
+    @Test
+    void hikariIsOptional() throws Exception {
+        Process other =
+                ForkedJvm.start(ForkedJvm.classPathWithout("HikariCP"), List.of(), WithoutHikari.class, server.url());
+
+        assertThat(new String(other.getInputStream().readAllBytes(), UTF_8).lines())
+                .containsExactly("no HikariCP", "ran: true", "closed: true");
+    }
+
+    /** Run in a JVM of its own. */
+    static final class WithoutHikari {
+        public static void main(String[] arguments) throws Exception {
+            try {
+                Class.forName("com.zaxxer.hikari.HikariDataSource");
+            } catch (ClassNotFoundException e) {
+                System.out.println("no HikariCP");
+            }
+            PGSimpleDataSource dataSource = new PGSimpleDataSource();
+            dataSource.setUrl(arguments[0]);
+            System.out.println(AdvisoryLocks.on(dataSource).tryRunLocked(KEY, connection -> true));
+            Connection connection = dataSource.getConnection();
+            PhysicalConnection.discard(dataSource, connection);
+            System.out.println("closed: " + connection.isClosed());
+        }
+    }
+
+    private static int lockAndDiscard(@Nullable DataSource pool, DataSource dataSource) throws SQLException {
+        Connection connection = dataSource.getConnection();
+        int pid = backendPid(connection);
+        executeOn(connection, "select pg_try_advisory_lock(" + KEY.bits() + ")");
+        PhysicalConnection.discard(pool, connection);
+        return pid;
+    }
+}

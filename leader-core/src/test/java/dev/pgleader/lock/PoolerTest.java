@@ -1,0 +1,267 @@
+package dev.pgleader.lock;
+
+import static dev.pgleader.lock.LockSessionContract.assertFault;
+import static dev.pgleader.lock.LockSessionContract.elapsed;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import dev.pgleader.lock.LockSession.Settings;
+import dev.pgleader.lock.LockSessionException.Fault;
+import dev.pgleader.testkit.LockTable;
+import dev.pgleader.testkit.PgBouncer;
+import dev.pgleader.testkit.PgBouncer.PoolMode;
+import dev.pgleader.testkit.PostgresServer;
+import dev.pgleader.testkit.Sql;
+import java.sql.Connection;
+import java.sql.DriverManager;
+import java.sql.SQLException;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.EnumMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.DisplayName;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.Arguments;
+import org.junit.jupiter.params.provider.MethodSource;
+import org.postgresql.ds.PGSimpleDataSource;
+
+/** Sessions behind PgBouncer. */
+@Timeout(60)
+class PoolerTest {
+
+    private static final String DATABASE = "pooled";
+    private static final LockKey KEY = LockKey.of(91);
+    private static final Settings SETTINGS = new Settings("pooled", Duration.ofSeconds(2), Duration.ofSeconds(2), true);
+    private static final PostgresServer SERVER = PostgresServer.shared();
+
+    private static LockTable table;
+
+    private final ExecutorService executor = Executors.newCachedThreadPool();
+    private final AtomicBoolean over = new AtomicBoolean();
+
+    @BeforeAll
+    static void requirePgBouncer() throws SQLException {
+        assumeTrue(PgBouncer.available(), "pgbouncer isn't installed");
+        SERVER.createDatabase(DATABASE);
+        table = new LockTable(SERVER, DATABASE);
+    }
+
+    @AfterAll
+    static void closeTable() throws SQLException {
+        if (table != null) {
+            table.close();
+        }
+    }
+
+    @AfterEach
+    void end() throws InterruptedException {
+        over.set(true);
+        executor.shutdown();
+        assertThat(executor.awaitTermination(10, TimeUnit.SECONDS)).isTrue();
+    }
+
+    static Stream<Arguments> sharingPoolers() {
+        List<Arguments> poolers = new ArrayList<>();
+        for (PoolMode mode : List.of(PoolMode.TRANSACTION, PoolMode.STATEMENT)) {
+            for (boolean roundRobin : List.of(false, true)) {
+                for (int size : List.of(1, 2, 5)) {
+                    for (int others : mode == PoolMode.TRANSACTION ? List.of(0, 3) : List.of(3)) {
+                        poolers.add(Arguments.of(mode, roundRobin, size, others));
+                    }
+                }
+            }
+        }
+        return poolers.stream();
+    }
+
+    @ParameterizedTest(name = "{0} mode, server_round_robin {1}, {2} server connections, {3} other clients")
+    @MethodSource("sharingPoolers")
+    @DisplayName("C07, F15: a session behind a pooler that shares backends never opens, and leaves no lock")
+    void refused(PoolMode mode, boolean roundRobin, int poolSize, int others) throws Exception {
+        try (PgBouncer pooler = pooler(mode, roundRobin, poolSize)) {
+            List<Future<Integer>> traffic = traffic(pooler, others);
+            ConnectionSource source = ConnectionSource.of(pooler.url(DATABASE), SERVER.superuser(), "");
+            for (int round = 0; round < 3; round++) {
+                assertFault(Fault.SHARED_BACKEND, () -> LockSession.open(source, SETTINGS))
+                        .hasMessageContaining("session mode")
+                        .hasMessageContaining("directly");
+            }
+            over.set(true);
+            for (Future<Integer> client : traffic) {
+                assertThat(client.get(10, TimeUnit.SECONDS)).isPositive();
+            }
+            assertThat(table.advisoryRows()).isEmpty();
+            try (Connection client = client(pooler)) {
+                assertThat(Sql.text(client, "SHOW idle_session_timeout")).isEqualTo("0");
+            }
+            LockSession direct = LockSession.open(direct(), SETTINGS);
+            assertThat(direct.tryLock(List.of(KEY))).containsExactly(KEY);
+            direct.release(KEY, "");
+            direct.close();
+        }
+    }
+
+    static Stream<Arguments> poolersOfDataSources() {
+        return Stream.of(
+                Arguments.of(PoolMode.TRANSACTION, false, 2, 0),
+                Arguments.of(PoolMode.TRANSACTION, true, 2, 1),
+                Arguments.of(PoolMode.STATEMENT, false, 5, 3));
+    }
+
+    /** A time during which a session was sure to hold the lock. */
+    private record Hold(long fromNanos, long untilNanos) {}
+
+    @ParameterizedTest(name = "{0} mode, server_round_robin {1}, {2} server connections, {3} other clients")
+    @MethodSource("poolersOfDataSources")
+    @DisplayName("C07: over a DataSource behind such a pooler, two sessions never hold one key at a time")
+    void neverBoth(PoolMode mode, boolean roundRobin, int poolSize, int others) throws Exception {
+        try (PgBouncer pooler = pooler(mode, roundRobin, poolSize)) {
+            List<Future<Integer>> traffic = traffic(pooler, others);
+            PGSimpleDataSource dataSource = new PGSimpleDataSource();
+            dataSource.setUrl(pooler.url(DATABASE, Map.of("user", SERVER.superuser(), "prepareThreshold", "0")));
+            ConnectionSource source = ConnectionSource.of(dataSource);
+            long start = System.nanoTime();
+            List<Future<List<Hold>>> contenders = new ArrayList<>();
+            Map<Fault, Integer> faults = new EnumMap<>(Fault.class);
+            for (int i = 0; i < 2; i++) {
+                contenders.add(executor.submit(() -> {
+                    List<Hold> holds = new ArrayList<>();
+                    while (elapsed(start).compareTo(Duration.ofMillis(1_500)) < 0) {
+                        contend(source, holds, faults);
+                    }
+                    return holds;
+                }));
+            }
+            List<Hold> holds = new ArrayList<>();
+            for (Future<List<Hold>> contender : contenders) {
+                holds.addAll(contender.get(30, TimeUnit.SECONDS));
+            }
+            over.set(true);
+            for (Future<Integer> client : traffic) {
+                assertThat(client.get(10, TimeUnit.SECONDS)).isPositive();
+            }
+            holds.sort(Comparator.comparingLong(Hold::fromNanos));
+            for (int i = 1; i < holds.size(); i++) {
+                assertThat(holds.get(i).fromNanos() - holds.get(i - 1).untilNanos())
+                        .isPositive();
+            }
+            assertThat(holds.size() + faults.getOrDefault(Fault.SHARED_BACKEND, 0))
+                    .isPositive();
+        }
+        table.awaitFree(KEY.bits(), Duration.ofSeconds(5));
+    }
+
+    private static void contend(ConnectionSource source, List<Hold> holds, Map<Fault, Integer> faults) {
+        LockSession session = null;
+        try {
+            session = LockSession.open(source, SETTINGS);
+            for (int round = 0; round < 20; round++) {
+                if (session.tryLock(List.of(KEY)).isEmpty() || !session.check().contains(KEY)) {
+                    continue;
+                }
+                long from = System.nanoTime();
+                long until = from;
+                try {
+                    for (int checks = 0; checks < 10; checks++) {
+                        long checkStart = System.nanoTime();
+                        if (session.check().contains(KEY)) {
+                            until = checkStart;
+                        }
+                    }
+                } finally {
+                    holds.add(new Hold(from, until));
+                }
+                session.release(KEY, "");
+            }
+        } catch (LockSessionException e) {
+            synchronized (faults) {
+                faults.merge(e.fault(), 1, Integer::sum);
+            }
+        } finally {
+            if (session != null) {
+                session.abort();
+            }
+        }
+    }
+
+    @Test
+    @DisplayName("C07: behind a pooler in session mode a session opens, and its lease and its end free the lock")
+    void sessionMode() throws Exception {
+        try (PgBouncer pooler = pooler(PoolMode.SESSION, false, 3)) {
+            ConnectionSource source = ConnectionSource.of(pooler.url(DATABASE), SERVER.superuser(), "");
+            Settings shortLease = new Settings("pooled", Duration.ofSeconds(1), Duration.ofSeconds(2), true);
+            LockSession silent = LockSession.open(source, shortLease);
+            long start = System.nanoTime();
+            assertThat(silent.tryLock(List.of(KEY))).containsExactly(KEY);
+            table.awaitFree(KEY.bits(), Duration.ofSeconds(3));
+            assertThat(elapsed(start)).isBetween(Duration.ofMillis(990), Duration.ofMillis(1_500));
+            assertFault(
+                    Fault.CONNECTION_LOST,
+                    () -> silent.await(Duration.ofSeconds(5).toNanos()));
+            silent.abort();
+            for (int round = 0; round < 4; round++) {
+                LockSession session = LockSession.open(source, SETTINGS);
+                assertThat(session.tryLock(List.of(KEY))).containsExactly(KEY);
+                assertThat(session.check()).containsExactly(KEY);
+                session.announce(List.of("through the pooler"));
+                assertThat(LockSessionContract.receive(session, 1)).containsExactly("through the pooler");
+                if (round % 2 == 0) {
+                    session.abort();
+                } else {
+                    session.close();
+                }
+                await().until(() -> table.holders(KEY.bits()).isEmpty());
+            }
+        }
+    }
+
+    private static PgBouncer pooler(PoolMode mode, boolean roundRobin, int poolSize) {
+        return PgBouncer.before(SERVER)
+                .poolMode(mode)
+                .serverRoundRobin(roundRobin)
+                .poolSize(poolSize)
+                .launch();
+    }
+
+    private static ConnectionSource direct() {
+        return ConnectionSource.of(SERVER.url(DATABASE), SERVER.superuser(), "");
+    }
+
+    private static Connection client(PgBouncer pooler) throws SQLException {
+        return DriverManager.getConnection(
+                pooler.url(DATABASE, Map.of("user", SERVER.superuser(), "prepareThreshold", "0")));
+    }
+
+    /** Other clients of the pooler, which count their statements until it is over. */
+    private List<Future<Integer>> traffic(PgBouncer pooler, int clients) throws SQLException {
+        List<Future<Integer>> traffic = new ArrayList<>();
+        for (int i = 0; i < clients; i++) {
+            Connection client = client(pooler);
+            traffic.add(executor.submit(() -> {
+                int statements = 0;
+                try (client) {
+                    do {
+                        Sql.execute(client, "SELECT pg_sleep(0.001)");
+                        statements++;
+                    } while (!over.get());
+                }
+                return statements;
+            }));
+        }
+        return traffic;
+    }
+}

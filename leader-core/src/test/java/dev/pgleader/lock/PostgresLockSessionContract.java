@@ -1,0 +1,334 @@
+package dev.pgleader.lock;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.assertj.core.api.Assertions.catchThrowableOfType;
+import static org.awaitility.Awaitility.await;
+
+import dev.pgleader.lock.LockSession.Facts;
+import dev.pgleader.lock.LockSession.Settings;
+import dev.pgleader.lock.LockSessionException.Fault;
+import dev.pgleader.testkit.LockTable;
+import dev.pgleader.testkit.Sql;
+import dev.pgleader.testkit.TcpProxy;
+import dev.pgleader.testkit.TcpProxy.Direction;
+import dev.pgleader.testkit.TcpProxy.Flow;
+import java.net.InetSocketAddress;
+import java.sql.Connection;
+import java.sql.SQLException;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.Callable;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.DisplayName;
+import org.junit.jupiter.api.Test;
+
+/** What a {@link LockSession} on PostgreSQL promises in addition, over a network that fails on demand. */
+abstract class PostgresLockSessionContract extends LockSessionContract {
+
+    private static final Duration SHORT_NETWORK_TIMEOUT = Duration.ofMillis(700);
+
+    /** One call of a session. */
+    interface Call {
+        void on(LockSession session) throws LockSessionException;
+    }
+
+    final TcpProxy network = new TcpProxy(server());
+    final LockTable table = new LockTable(this::connect);
+
+    abstract InetSocketAddress server();
+
+    /** A connection of the superuser's, past the {@link #network}. */
+    abstract Connection connect() throws SQLException;
+
+    /** How soon a session that waits learns that its backend was terminated. */
+    abstract Duration lossIsNoticedWithin();
+
+    @AfterEach
+    void closeNetwork() throws SQLException {
+        table.close();
+        network.close();
+    }
+
+    @Test
+    void factsAreThoseOfTheServer() throws Exception {
+        Facts facts = open("facts").facts();
+        try (Connection connection = connect()) {
+            assertThat(table.session(facts.backendPid())).isPresent();
+            assertThat(facts.database()).isEqualTo(Sql.text(connection, "SELECT current_database()"));
+            assertThat(Sql.text(connection, "SHOW server_version")).startsWith(facts.serverVersion());
+            assertThat(facts.timeline())
+                    .isEqualTo(
+                            Integer.parseInt(Sql.text(connection, "SELECT timeline_id FROM pg_control_checkpoint()")));
+            long uptimeMillis = Long.parseLong(Sql.text(
+                    connection,
+                    "SELECT (extract(epoch FROM clock_timestamp() - pg_postmaster_start_time()) * 1000)::bigint"));
+            assertThat(facts.serverUptime())
+                    .isBetween(Duration.ofMillis(uptimeMillis - 5_000), Duration.ofMillis(uptimeMillis));
+            assertThat(facts.leaseEnforced()).isTrue();
+        }
+    }
+
+    @Test
+    void eachCallTakesOneRoundTrip() throws LockSessionException {
+        List<LockKey> keys = IntStream.range(0, 2_000).mapToObj(i -> freshKey()).toList();
+        LockSession session = open("one-trip");
+        Duration trip = Duration.ofMillis(150);
+        network.existing().delay(Direction.SERVER_TO_CLIENT, trip);
+        Map<String, Call> calls = new LinkedHashMap<>();
+        calls.put("tryLock", s -> assertThat(s.tryLock(keys)).hasSize(keys.size()));
+        calls.put("check", s -> assertThat(s.check()).hasSize(keys.size()));
+        calls.put("release", s -> s.release(keys.get(0), "released"));
+        calls.put("announce", s -> s.announce(List.of("a", "b")));
+        calls.put("findHolder", s -> assertThat(s.findHolder(keys.get(1))).isPresent());
+        for (Map.Entry<String, Call> call : calls.entrySet()) {
+            long start = System.nanoTime();
+            call.getValue().on(session);
+            assertThat(elapsed(start)).as(call.getKey()).isBetween(trip, trip.multipliedBy(2));
+        }
+    }
+
+    @Test
+    @DisplayName("C13: a session that waits learns at once that its backend was terminated, and why")
+    void terminated() throws Exception {
+        List<Duration> latencies = new ArrayList<>();
+        for (int round = 0; round < 5; round++) {
+            LockSession session = open("victim");
+            CountDownLatch waiting = new CountDownLatch(1);
+            Future<Long> noticed = executor.submit(() -> {
+                waiting.countDown();
+                assertLost(() -> session.await(Duration.ofSeconds(30).toNanos()), "57P01", "administrator command");
+                return System.nanoTime();
+            });
+            waiting.await();
+            long start = System.nanoTime();
+            terminate(session.facts().backendPid());
+            latencies.add(Duration.ofNanos(noticed.get(10, TimeUnit.SECONDS) - start));
+        }
+        assertThat(latencies).allMatch(latency -> latency.compareTo(lossIsNoticedWithin()) < 0, "noticed soon");
+    }
+
+    @Test
+    @DisplayName("F12, C13: each call on a terminated session fails, and says that the connection is lost")
+    void calledAfterTermination() throws Exception {
+        for (Map.Entry<String, Call> call : calls().entrySet()) {
+            LockSession session = open("victim");
+            int pid = session.facts().backendPid();
+            terminate(pid);
+            await().until(() -> table.session(pid).isEmpty());
+            assertFault(
+                    call.getKey(), Fault.CONNECTION_LOST, () -> call.getValue().on(session));
+        }
+    }
+
+    @Test
+    @DisplayName(
+            "C12, C26: a session that is silent for its lease is ended, which frees its lock and is told with 57P05")
+    void silentForTheLease() throws Exception {
+        Duration lease = Duration.ofSeconds(1);
+        LockKey key = freshKey();
+        LockSession session = open(new Settings("silent", lease, NETWORK_TIMEOUT, true));
+        LockSession other = open("other");
+        long start = System.nanoTime();
+        assertThat(session.tryLock(List.of(key))).containsExactly(key);
+        await().pollInterval(Duration.ofMillis(20))
+                .atMost(Duration.ofSeconds(5))
+                .until(() -> !other.tryLock(List.of(key)).isEmpty());
+        assertThat(elapsed(start)).isBetween(lease, lease.plusMillis(500));
+        assertLost(() -> session.await(Duration.ofSeconds(5).toNanos()), "57P05", "idle-session timeout");
+    }
+
+    @Test
+    @DisplayName("C26: checks renew the lease, and nothing that others say does")
+    void checksRenewTheLease() throws Exception {
+        Duration lease = Duration.ofSeconds(1);
+        LockKey key = freshKey();
+        LockSession session = open(new Settings("alive", lease, NETWORK_TIMEOUT, true));
+        LockSession silent = open(new Settings("silent", lease, NETWORK_TIMEOUT, true));
+        LockSession other = open("other");
+        assertThat(session.tryLock(List.of(key))).containsExactly(key);
+        long start = System.nanoTime();
+        while (elapsed(start).compareTo(lease.multipliedBy(2)) < 0) {
+            assertThat(session.await(Duration.ofMillis(300).toNanos())).allMatch("noise"::equals);
+            assertThat(session.check()).containsExactly(key);
+            other.announce(List.of("noise"));
+        }
+        assertThat(table.session(silent.facts().backendPid())).isEmpty();
+    }
+
+    @Test
+    @DisplayName("C22: a session is idle, without transaction and snapshot, after each call and while it waits")
+    void idle() throws Exception {
+        try (Connection connection = connect()) {
+            Sql.execute(connection, "ALTER ROLE CURRENT_USER SET idle_in_transaction_session_timeout = '200ms'");
+        }
+        try {
+            LockSession session = open("modest");
+            assertIdle(session);
+            for (Map.Entry<String, Call> call : calls().entrySet()) {
+                call.getValue().on(session);
+                assertIdle(session);
+            }
+            Future<List<String>> waiting =
+                    executor.submit(() -> session.await(Duration.ofMillis(500).toNanos()));
+            while (!waiting.isDone()) {
+                assertIdle(session);
+            }
+            assertThat(waiting.get()).isEmpty();
+        } finally {
+            try (Connection connection = connect()) {
+                Sql.execute(connection, "ALTER ROLE CURRENT_USER RESET idle_in_transaction_session_timeout");
+            }
+        }
+    }
+
+    @Test
+    @DisplayName("C09, C10, F11: behind a dead network each call ends within the network timeout")
+    void bounded() throws Exception {
+        List<Future<Duration>> durations = new ArrayList<>();
+        Map<String, Call> calls = calls();
+        Map<String, LockSession> sessions = new LinkedHashMap<>();
+        for (String call : calls.keySet()) {
+            sessions.put(call, open(new Settings(call, LEASE, SHORT_NETWORK_TIMEOUT, true)));
+        }
+        network.existing().flow(Flow.SWALLOW);
+        sessions.forEach((name, session) -> durations.add(executor.submit(() -> {
+            long start = System.nanoTime();
+            assertFault(name, Fault.TIMEOUT, () -> calls.get(name).on(session));
+            session.abort();
+            return elapsed(start);
+        })));
+        for (Future<Duration> duration : durations) {
+            assertThat(duration.get(10, TimeUnit.SECONDS))
+                    .isBetween(SHORT_NETWORK_TIMEOUT, SHORT_NETWORK_TIMEOUT.plusSeconds(1));
+        }
+    }
+
+    @Test
+    @DisplayName("C09, C10: behind a dead network, close and abort wait for nobody")
+    void closedBehindADeadNetwork() throws Exception {
+        LockSession closed = open("closed");
+        LockSession aborted = open("aborted");
+        network.existing().flow(Flow.STALL);
+        long start = System.nanoTime();
+        closed.close();
+        aborted.abort();
+        assertThat(elapsed(start)).isLessThan(Duration.ofMillis(300));
+    }
+
+    @Test
+    @DisplayName("C09: an abort from another thread ends a call that the network blocks, at once and for good")
+    void abortedWhileBlocked() throws Exception {
+        for (Map.Entry<String, Call> call : calls().entrySet()) {
+            LockSession session = open("blocked");
+            TcpProxy.Trigger sent = network.onNext(
+                    Direction.CLIENT_TO_SERVER, TcpProxy.anything(), connection -> connection.flow(Flow.SWALLOW));
+            Future<?> blocked = executor.submit(() -> assertFault(
+                    call.getKey(), Fault.CONNECTION_LOST, () -> call.getValue().on(session)));
+            sent.await(Duration.ofSeconds(5));
+            long start = System.nanoTime();
+            session.abort();
+            assertThat(elapsed(start)).isLessThan(Duration.ofMillis(500));
+            blocked.get(5, TimeUnit.SECONDS);
+            assertThat(elapsed(start)).isLessThan(Duration.ofMillis(500));
+        }
+    }
+
+    @Test
+    void anAbortFromAnotherThreadEndsAnAwait() throws Exception {
+        LockSession session = open("waiting");
+        CountDownLatch begun = new CountDownLatch(1);
+        Future<?> waiting = executor.submit(() -> {
+            begun.countDown();
+            return assertFault(Fault.CONNECTION_LOST, () -> {
+                while (true) {
+                    assertThat(session.await(Duration.ofSeconds(30).toNanos())).isEmpty();
+                }
+            });
+        });
+        begun.await();
+        long start = System.nanoTime();
+        session.abort();
+        waiting.get(5, TimeUnit.SECONDS);
+        assertThat(elapsed(start)).isLessThan(Duration.ofMillis(500));
+    }
+
+    @Test
+    void aResetConnectionIsNoticedWhileWaiting() throws Exception {
+        LockSession session = open("reset");
+        Future<?> waiting = executor.submit(() -> assertFault(
+                Fault.CONNECTION_LOST,
+                () -> session.await(Duration.ofSeconds(30).toNanos())));
+        long start = System.nanoTime();
+        network.reset();
+        waiting.get(10, TimeUnit.SECONDS);
+        assertThat(elapsed(start)).isLessThan(lossIsNoticedWithin());
+    }
+
+    @Test
+    void anInterruptedThreadWaitsForNothing() throws Exception {
+        LockSession session = open("interrupted");
+        CountDownLatch begun = new CountDownLatch(1);
+        Future<?> waiting = executor.submit(() -> {
+            begun.countDown();
+            return assertThatThrownBy(() -> session.await(Duration.ofSeconds(30).toNanos()))
+                    .isInstanceOf(LockSessionException.class);
+        });
+        begun.await();
+        executor.shutdownNow();
+        waiting.get(2, TimeUnit.SECONDS);
+    }
+
+    private void assertIdle(LockSession session) {
+        int pid = session.facts().backendPid();
+        // A session that has answered becomes idle a moment later.
+        await().pollInterval(Duration.ofMillis(5))
+                .atMost(Duration.ofSeconds(2))
+                .untilAsserted(() -> assertThat(table.session(pid)).hasValueSatisfying(seen -> {
+                    assertThat(seen.state()).isEqualTo("idle");
+                    assertThat(seen.transactionStart()).isNull();
+                    assertThat(seen.backendXmin()).isNull();
+                    assertThat(seen.applicationName()).isEqualTo("pg-leader/modest");
+                }));
+    }
+
+    static Map<String, Call> calls() {
+        Map<String, Call> calls = new LinkedHashMap<>();
+        calls.put(
+                "tryLock",
+                session -> assertThat(session.tryLock(List.of(freshKey()))).hasSize(1));
+        calls.put("check", LockSession::check);
+        calls.put("findHolder", session -> session.findHolder(freshKey()));
+        calls.put("announce", session -> session.announce(List.of()));
+        calls.put("release", session -> {
+            LockKey key = freshKey();
+            assertThat(session.tryLock(List.of(key))).hasSize(1);
+            session.release(key, "");
+            assertThat(session.await(0)).isNotNull();
+        });
+        return calls;
+    }
+
+    static void assertLost(Callable<?> call, String sqlState, String reason) {
+        LockSessionException lost = catchThrowableOfType(LockSessionException.class, call::call);
+        assertThat(lost.fault()).isEqualTo(Fault.CONNECTION_LOST);
+        assertThat(lost).hasMessageContaining(reason);
+        assertThat(lost.getCause())
+                .isInstanceOfSatisfying(
+                        SQLException.class, e -> assertThat(e.getSQLState()).isEqualTo(sqlState));
+    }
+
+    final void terminate(int pid) throws SQLException {
+        try (Connection connection = connect()) {
+            assertThat(Sql.truth(connection, "SELECT pg_terminate_backend(?)", pid))
+                    .isTrue();
+        }
+    }
+}
