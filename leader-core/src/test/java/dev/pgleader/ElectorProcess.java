@@ -9,13 +9,15 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * An elector in a JVM of its own. It prints {@code elected TERM} and {@code revoked TERM REASON}; a worker thread prints {@code
- * work TERM} whenever it finds that the instance leads, and {@code woke LEADS} when it notices that the process was stopped
- * for a while.
+ * An elector in a JVM of its own. It prints {@code elected TERM} and {@code revoked TERM REASON}. A worker thread, which asks
+ * {@code isLeader()} all the time, prints {@code led TERM FROM TO} now and then and at the end of each term: between these two
+ * readings of {@link System#nanoTime()}, which all processes of a machine share on Linux, this instance led. It prints {@code
+ * woke LEADS} when it notices that the process was stopped for a while.
  */
 final class ElectorProcess {
 
     private static final Duration STOPPED = Duration.ofSeconds(1);
+    private static final Duration TELL_EVERY = Duration.ofMillis(20);
 
     private ElectorProcess() {}
 
@@ -31,7 +33,8 @@ final class ElectorProcess {
                         options.safetyMargin().toString(),
                         options.healthCheckInterval().toString(),
                         options.healthCheckTimeout().toString(),
-                        options.retryInterval().toString())
+                        options.retryInterval().toString(),
+                        options.takeoverDelay().toString())
                 .start();
     }
 
@@ -46,7 +49,7 @@ final class ElectorProcess {
                         .healthCheckInterval(Duration.parse(args[7]))
                         .healthCheckTimeout(Duration.parse(args[8]))
                         .retryInterval(Duration.parse(args[9]))
-                        .takeoverDelay(TakeoverDelay.NONE)
+                        .takeoverDelay(args[10].equals("NONE") ? TakeoverDelay.NONE : TakeoverDelay.AUTO)
                         .build())
                 .listener(new LeadershipListener() {
                     @Override
@@ -64,8 +67,14 @@ final class ElectorProcess {
         worker.setDaemon(true);
         JavaProcess.exitWithParent(command -> {
             switch (command) {
-                case "resign" -> elector.resign().join();
+                case "resign" -> {
+                    var unused = elector.resign();
+                }
                 case "close" -> elector.close();
+                case "ask-to-resign" -> {
+                    // It fails while there is no session, which is a part of the game.
+                    var unused = elector.requestResign();
+                }
                 default -> throw new IllegalArgumentException(command);
             }
         });
@@ -75,15 +84,37 @@ final class ElectorProcess {
     }
 
     private static void work(LeaderElector elector) {
-        long last = System.nanoTime();
+        long term = 0;
+        long from = 0;
+        long to = 0;
+        long toldAt = System.nanoTime();
+        long last = toldAt;
         while (true) {
-            long now = System.nanoTime();
-            boolean leads = elector.isLeader();
-            if (now - last > STOPPED.toNanos()) {
+            long before = System.nanoTime();
+            Leadership leadership = elector.leadership().orElse(null);
+            boolean leads = leadership != null && leadership.isValid();
+            long after = System.nanoTime();
+            if (term != 0 && (!leads || leadership.term() != term)) {
+                say("led " + term + " " + from + " " + to);
+                term = 0;
+            }
+            if (leads && term == 0) {
+                term = leadership.term();
+                from = after;
+            }
+            if (leads) {
+                // It led at some time between the two readings, and at "from": so it did until the first of them.
+                to = Math.max(before, from);
+                if (after - toldAt > TELL_EVERY.toNanos()) {
+                    say("led " + term + " " + from + " " + to);
+                    toldAt = after;
+                }
+            }
+            if (before - last > STOPPED.toNanos()) {
                 say("woke " + leads);
             }
-            last = now;
-            LockSupport.parkNanos(1_000_000);
+            last = after;
+            LockSupport.parkNanos(300_000);
         }
     }
 
