@@ -60,11 +60,10 @@ final class CallbackQueue implements Executor {
             }
             draining = true;
         }
-        Thread caller = Thread.currentThread();
+        Submission submission = new Submission(Thread.currentThread());
         try {
-            // An executor that runs its tasks in the calling thread would run user code on the election thread.
             executor.execute(() -> {
-                if (Thread.currentThread() == caller) {
+                if (submission.isUnderWay()) {
                     startOwnThread();
                 } else {
                     drain();
@@ -74,6 +73,23 @@ final class CallbackQueue implements Executor {
             LOG.warn(
                     "The callback executor refuses tasks; callbacks of {} run on a thread of their own", threadName, e);
             startOwnThread();
+        } finally {
+            submission.over = true;
+        }
+    }
+
+    /** An executor that runs its tasks in the calling thread would run user code on the election thread. */
+    private static final class Submission {
+        private final Thread caller;
+        /** Read only by the thread that writes it. */
+        private boolean over;
+
+        Submission(Thread caller) {
+            this.caller = caller;
+        }
+
+        boolean isUnderWay() {
+            return Thread.currentThread() == caller && !over;
         }
     }
 

@@ -245,9 +245,11 @@ final class ElectionLoop implements Runnable {
 
     private void receive(Contender contender, Notice notice) {
         if (notice instanceof Notice.Released || notice instanceof Notice.Freed) {
-            contender.releasedInOrder = notice instanceof Notice.Released;
+            boolean wanted = contender.candidacy.wantsLock(ticker.nanos());
+            // Who doesn't compete now may miss the next leader, whom this release doesn't vouch for.
+            contender.releasedInOrder = wanted && notice instanceof Notice.Released;
             contender.knownLeader = null;
-            if (contender.candidacy.wantsLock(ticker.nanos())) {
+            if (wanted) {
                 nextPollAt = ticker.nanos();
             }
             contender.publish();

@@ -18,8 +18,14 @@
  *
  * The clocks of the leader's machine and of the server run at about the same rate: within a lease they may differ by the
  * safety margin. The server enforces {@code idle_session_timeout}, and forgets no lock while it runs. A server that
- * restarts or fails over forgets all locks; that is what {@link dev.pgleader.TakeoverDelay} is for. A leader that is cut off
- * and whose session an operator ends by hand may trust itself for the rest of its trust window.
+ * restarts or fails over forgets all locks; that is what {@link dev.pgleader.TakeoverDelay} is for.
+ *
+ * <p>One case is left: the lock is freed at the server without the lease having run out, while the leader is cut off or stopped
+ * and so doesn't hear of it. That takes an operator who ends its session or unlocks its locks by hand, a device in between that
+ * resets the connection towards the server only, or a promotion that a candidate which wasn't there before can't know of. The
+ * old leader may then trust itself for the rest of its trust window. Where that matters, set {@link
+ * dev.pgleader.TakeoverDelay#of} to the lease duration: then every takeover waits out the lease but that after an orderly
+ * release.
  *
  * <h2>What isn't promised</h2>
  *

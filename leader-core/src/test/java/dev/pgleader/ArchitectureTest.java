@@ -1,13 +1,32 @@
 package dev.pgleader;
 
+import static com.tngtech.archunit.core.domain.JavaCall.Predicates.target;
+import static com.tngtech.archunit.core.domain.JavaClass.Predicates.assignableTo;
+import static com.tngtech.archunit.core.domain.JavaClass.Predicates.resideInAPackage;
+import static com.tngtech.archunit.core.domain.properties.HasName.Predicates.name;
+import static com.tngtech.archunit.core.domain.properties.HasName.Predicates.nameMatching;
+import static com.tngtech.archunit.core.domain.properties.HasOwner.Predicates.With.owner;
+import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.classes;
+import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.noClasses;
+import static com.tngtech.archunit.library.Architectures.layeredArchitecture;
 import static com.tngtech.archunit.library.dependencies.SlicesRuleDefinition.slices;
+import static org.assertj.core.api.Assertions.assertThat;
 
 import com.tngtech.archunit.core.domain.JavaClasses;
 import com.tngtech.archunit.core.importer.ClassFileImporter;
 import com.tngtech.archunit.core.importer.ImportOption;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.regex.Pattern;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 
 class ArchitectureTest {
+
+    private static final JavaClasses ALL = new ClassFileImporter().importPackages("dev.pgleader");
 
     private static final JavaClasses MAIN = new ClassFileImporter()
             .withImportOption(new ImportOption.DoNotIncludeTests())
@@ -16,5 +35,117 @@ class ArchitectureTest {
     @Test
     void packagesHaveNoCycles() {
         slices().matching("dev.pgleader.(**)").should().beFreeOfCycles().check(MAIN);
+    }
+
+    @Test
+    void arrowsPointDown() {
+        layeredArchitecture()
+                .consideringOnlyDependenciesInAnyPackage("dev.pgleader..")
+                .layer("meters")
+                .definedBy("dev.pgleader.micrometer")
+                .layer("election")
+                .definedBy("dev.pgleader")
+                .layer("locks")
+                .definedBy("dev.pgleader.lock")
+                .layer("sockets")
+                .definedBy("dev.pgleader.lock.socket")
+                .whereLayer("meters")
+                .mayNotBeAccessedByAnyLayer()
+                .whereLayer("election")
+                .mayOnlyBeAccessedByLayers("meters")
+                .whereLayer("locks")
+                .mayOnlyBeAccessedByLayers("meters", "election")
+                .whereLayer("sockets")
+                .mayOnlyBeAccessedByLayers("locks")
+                .check(MAIN);
+    }
+
+    @Test
+    void whoDecidesKnowsNoClockNoThreadNoLogAndNoDatabase() {
+        classes()
+                .that(nameMatching("dev\\.pgleader\\.Candidacy(\\$.*)?"))
+                .should()
+                .onlyDependOnClassesThat(nameMatching("dev\\.pgleader\\.(Candidacy(\\$.*)?|RevocationReason)"
+                        + "|java\\.lang\\.(Object|Record|String|Math|Long|IllegalStateException|MatchException)"
+                        + "|java\\.lang\\.(invoke|runtime)\\..*|java\\.util\\.List|org\\.jspecify\\..*"))
+                .check(MAIN);
+    }
+
+    @Test
+    void onlyTheLockLayerKnowsJdbcAndItsDriver() {
+        noClasses()
+                .that()
+                .resideOutsideOfPackage("dev.pgleader.lock..")
+                .should()
+                .dependOnClassesThat(resideInAPackage("java.sql..")
+                        .or(resideInAPackage("javax.sql.."))
+                        .or(resideInAPackage("org.postgresql..")))
+                .check(MAIN);
+    }
+
+    @Test
+    void onlyMetersKnowMicrometer() {
+        noClasses()
+                .that()
+                .resideOutsideOfPackage("dev.pgleader.micrometer")
+                .should()
+                .dependOnClassesThat()
+                .resideInAPackage("io.micrometer..")
+                .check(MAIN);
+    }
+
+    @Test
+    void nobodySleepsNotEvenInTests() {
+        noClasses()
+                .should()
+                .callMethodWhere(target(owner(assignableTo(Thread.class))).and(target(name("sleep"))))
+                .orShould()
+                .callMethodWhere(target(owner(assignableTo(java.util.concurrent.TimeUnit.class)))
+                        .and(target(name("sleep"))))
+                .check(ALL);
+    }
+
+    @Test
+    void intervalsAreNotMeasuredByTheWallClock() {
+        noClasses().should().callMethod(System.class, "currentTimeMillis").check(ALL);
+    }
+
+    @Test
+    void theElectionReadsTheClockThroughItsTickerAlone() {
+        noClasses()
+                .that()
+                .resideInAPackage("dev.pgleader")
+                .and()
+                .doNotHaveFullyQualifiedName(Ticker.class.getName())
+                .should()
+                .callMethod(System.class, "nanoTime")
+                .check(MAIN);
+    }
+
+    /** It needs a second connection to cancel, and hangs with it (C10). */
+    @Test
+    void nobodyTrustsAQueryTimeout() {
+        noClasses()
+                .should()
+                .callMethodWhere(
+                        target(owner(assignableTo(java.sql.Statement.class))).and(target(name("setQueryTimeout"))))
+                .check(ALL);
+    }
+
+    /** The whole of the SQL is to be read in two classes; what others say to the server has none. */
+    @Test
+    void sqlIsInTheSqlClassesAlone() throws IOException {
+        Pattern statement = Pattern.compile("\"\\s*(SELECT|INSERT|UPDATE|DELETE|LISTEN|UNLISTEN|NOTIFY|SET|BEGIN|COMMIT"
+                + "|ROLLBACK|SHOW|DISCARD|WITH|VALUES)\\s|\"pg_\\w+\\(");
+        Set<String> withSql = new TreeSet<>();
+        try (Stream<Path> sources = Files.walk(Path.of("src/main/java"))) {
+            for (Path source :
+                    sources.filter(path -> path.toString().endsWith(".java")).toList()) {
+                if (statement.matcher(Files.readString(source)).find()) {
+                    withSql.add(source.getFileName().toString());
+                }
+            }
+        }
+        assertThat(withSql).containsExactly("OneShotSql.java", "SessionSql.java");
     }
 }

@@ -55,7 +55,9 @@ final class SimulatedServer extends SimulatedHost {
 
     final int timeline;
     private final Simulation simulation;
-    private final long startedAt;
+    /** When it started or recovered from the crash of a backend. */
+    long startedAt;
+
     private final boolean standby;
     private final List<Backend> backends = new ArrayList<>();
     private @Nullable Backend holder;

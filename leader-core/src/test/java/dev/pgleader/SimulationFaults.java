@@ -275,12 +275,12 @@ final class SimulationFaults {
 
     /** One backend crashes, so the postmaster ends all and starts anew, but its start time remains. */
     private boolean crashBackend() {
-        SimulatedServer.Backend holder = simulation.primary.holder();
-        if (simulation.primary.down || (holder != null && !isHeardOf(holder))) {
+        if (simulation.primary.down) {
             return false;
         }
         simulation.trace.add(simulation.primary, "restarts after the crash of a backend");
         simulation.primary.endAllSessions(true);
+        simulation.primary.startedAt = world.now();
         simulation.primary.refusesUntil = world.now() + anyTime() / 4;
         return true;
     }

@@ -31,7 +31,7 @@ public interface LockSession {
      * @param backendPid the process that serves it
      * @param database the database whose locks these are
      * @param serverVersion such as {@code 18.1}
-     * @param serverUptime for how long the server had been running
+     * @param serverUptime for how long the server had been running, since its start or since it recovered from a crash
      * @param timeline what changes with each promotion; 0 if the server doesn't tell
      * @param leaseEnforced whether the server ends the session when it is silent for the lease
      */

@@ -235,7 +235,8 @@ final class PgLockSession implements LockSession {
 
     private Map<String, String> sessionSettings() {
         long leaseMillis = settings.lease().toMillis();
-        String thirdOfLeaseSeconds = Long.toString(Math.max(1, settings.lease().toSeconds() / 3));
+        String thirdOfLeaseSeconds =
+                Long.toString(settings.lease().plusMillis(2999).toSeconds() / 3);
         Map<String, String> wanted = new LinkedHashMap<>();
         wanted.put("application_name", APPLICATION_NAME_PREFIX + "/" + settings.instanceId());
         wanted.put("idle_session_timeout", leaseMillis + "ms");

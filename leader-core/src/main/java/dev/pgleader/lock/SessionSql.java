@@ -13,10 +13,15 @@ final class SessionSql {
     /** The channel that all sessions of a database listen on. */
     static final String CHANNEL = "pgleader";
 
+    /**
+     * The server's uptime counts from its last start or from its last crash recovery, whichever came later: when a single
+     * backend crashes, the server ends all sessions without starting anew, and of that only the fresh statistics tell.
+     */
     static final String FACTS = """
             SELECT pg_backend_pid(), current_database(), pg_is_in_recovery(),
                    current_setting('transaction_read_only')::boolean,
-                   (extract(epoch FROM clock_timestamp() - pg_postmaster_start_time()) * 1000)::bigint,
+                   (extract(epoch FROM clock_timestamp() - greatest(pg_postmaster_start_time(),
+                        (SELECT stats_reset FROM pg_stat_bgwriter))) * 1000)::bigint,
                    nullif(current_setting('pgleader.session', true), ''),
                    (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()),
                    set_config('pgleader.session', ?, false)

@@ -72,6 +72,19 @@ class EmbeddedLockSessionTest extends PostgresLockSessionContract {
     }
 
     @Test
+    @DisplayName("X08: where no second connection is to be had, it is said what it was for")
+    void oneConnectionOnly() throws SQLException {
+        SERVER.createRole("single", "");
+        SERVER.execute("ALTER ROLE single CONNECTION LIMIT 1");
+        ConnectionSource single = ConnectionSource.of(SERVER.url(DATABASE), "single", "");
+        assertFault(
+                        Fault.UNREACHABLE,
+                        () -> LockSession.open(single, new Settings("single", LEASE, NETWORK_TIMEOUT, true)))
+                .hasMessageContaining("second connection")
+                .hasMessageContaining("too many connections");
+    }
+
+    @Test
     @DisplayName("F17, X15: a full lock table is a fault of its own, not a refusal")
     void fullLockTable() throws Exception {
         try (PostgresServer small = PostgresServer.builder()

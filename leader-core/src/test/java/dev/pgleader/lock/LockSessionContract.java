@@ -323,8 +323,8 @@ abstract class LockSessionContract {
             ended.close();
             ended.abort();
             ended.wake();
-            assertThatThrownBy(ended::check).isInstanceOf(LockSessionException.class);
-            assertThatThrownBy(() -> ended.await(1)).isInstanceOf(LockSessionException.class);
+            assertFault(Fault.CONNECTION_LOST, ended::check);
+            assertFault(Fault.CONNECTION_LOST, () -> ended.await(1));
         }
     }
 

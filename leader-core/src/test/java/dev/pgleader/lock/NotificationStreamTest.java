@@ -155,7 +155,7 @@ class NotificationStreamTest {
             aborted.abort();
             assertThat(elapsed(start)).isLessThan(Duration.ofMillis(300));
             closed.close();
-            assertThat(elapsed(start)).isLessThan(Duration.ofMillis(1_500));
+            assertThat(elapsed(start)).isLessThan(Duration.ofMillis(800));
         } finally {
             server.thaw();
         }

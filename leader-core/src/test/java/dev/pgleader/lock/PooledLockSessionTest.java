@@ -106,6 +106,20 @@ class PooledLockSessionTest extends PostgresLockSessionContract {
     }
 
     @Test
+    void whatIsSaidOnOtherChannelsOfABorrowedConnectionIsNotForIt() throws Exception {
+        try (Connection borrowed = pool.getConnection()) {
+            Sql.execute(borrowed, "LISTEN somebody_elses");
+            borrowed.commit();
+        }
+        LockSession session = open("borrower");
+        try (Connection other = connect()) {
+            Sql.execute(other, "NOTIFY somebody_elses, 'resign bigint:1'");
+        }
+        session.announce(List.of("ours"));
+        assertThat(receive(session, 1)).containsExactly("ours");
+    }
+
+    @Test
     @DisplayName("C03: a session outlives the pool's wish to retire its connection")
     void softEviction() throws Exception {
         LockKey key = freshKey();

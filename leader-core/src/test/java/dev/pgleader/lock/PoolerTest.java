@@ -199,6 +199,57 @@ class PoolerTest {
     }
 
     @Test
+    @DisplayName("C07: over a DataSource behind a pooler that changes backends, no lock stays longer than the lease")
+    void nothingStranded() throws Exception {
+        try (PgBouncer pooler = pooler(PoolMode.TRANSACTION, true, 2);
+                Connection first = client(pooler);
+                Connection second = client(pooler)) {
+            // Two backends, from now on used in turn.
+            for (Connection client : List.of(first, second)) {
+                client.setAutoCommit(false);
+                Sql.execute(client, "SELECT 1");
+            }
+            for (Connection client : List.of(first, second)) {
+                client.commit();
+                client.setAutoCommit(true);
+            }
+            PGSimpleDataSource dataSource = new PGSimpleDataSource();
+            dataSource.setUrl(pooler.url(DATABASE, Map.of("user", SERVER.superuser(), "prepareThreshold", "0")));
+            for (int offset = 0; offset < 2; offset++) {
+                Sql.execute(first, "SELECT 1");
+                lockIfItOpens(ConnectionSource.of(dataSource), first);
+            }
+            table.awaitFree(KEY.bits(), SETTINGS.lease().plusSeconds(1));
+        }
+    }
+
+    private static void lockIfItOpens(ConnectionSource source, Connection other) throws SQLException {
+        try {
+            LockSession session = LockSession.open(source, SETTINGS);
+            try {
+                Sql.execute(other, "SELECT 1");
+                assertThat(session.tryLock(List.of(KEY))).isEqualTo(session.check());
+            } finally {
+                session.abort();
+            }
+        } catch (LockSessionException e) {
+            assertThat(e.fault()).isEqualTo(Fault.SHARED_BACKEND);
+        }
+    }
+
+    @Test
+    @DisplayName(
+            "C07: behind a pooler in session mode that has one connection only, it is said what a second one is for")
+    void sessionModeWithOneConnection() {
+        try (PgBouncer pooler = pooler(PoolMode.SESSION, false, 1)) {
+            ConnectionSource source = ConnectionSource.of(pooler.url(DATABASE), SERVER.superuser(), "");
+            Settings impatient = new Settings("pooled", Duration.ofSeconds(2), Duration.ofMillis(500), true);
+            assertFault(Fault.UNREACHABLE, () -> LockSession.open(source, impatient))
+                    .hasMessageContaining("second connection");
+        }
+    }
+
+    @Test
     @DisplayName("C07: behind a pooler in session mode a session opens, and its lease and its end free the lock")
     void sessionMode() throws Exception {
         try (PgBouncer pooler = pooler(PoolMode.SESSION, false, 3)) {

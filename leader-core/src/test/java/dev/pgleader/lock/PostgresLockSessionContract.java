@@ -1,7 +1,6 @@
 package dev.pgleader.lock;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.assertj.core.api.Assertions.catchThrowableOfType;
 import static org.awaitility.Awaitility.await;
 
@@ -80,7 +79,7 @@ abstract class PostgresLockSessionContract extends LockSessionContract {
     void eachCallTakesOneRoundTrip() throws LockSessionException {
         List<LockKey> keys = IntStream.range(0, 2_000).mapToObj(i -> freshKey()).toList();
         LockSession session = open("one-trip");
-        Duration trip = Duration.ofMillis(150);
+        Duration trip = Duration.ofMillis(300);
         network.existing().delay(Direction.SERVER_TO_CLIENT, trip);
         Map<String, Call> calls = new LinkedHashMap<>();
         calls.put("tryLock", s -> assertThat(s.tryLock(keys)).hasSize(keys.size()));
@@ -212,6 +211,40 @@ abstract class PostgresLockSessionContract extends LockSessionContract {
     }
 
     @Test
+    @DisplayName(
+            "C09, C11: a network that dies in the middle of a notification ends the wait in time, with no message made up")
+    void halfANotification() throws Exception {
+        LockSession listener = open(new Settings("listener", LEASE, SHORT_NETWORK_TIMEOUT, true));
+        // The first chunk passes; it ends somewhere within a notification.
+        network.onNext(
+                Direction.SERVER_TO_CLIENT,
+                TcpProxy.containing("a notification"),
+                first -> network.onNext(
+                        Direction.SERVER_TO_CLIENT,
+                        TcpProxy.anything(),
+                        second -> second.flow(Direction.SERVER_TO_CLIENT, Flow.HOLD)));
+        Future<Duration> lost = executor.submit(() -> {
+            long start = System.nanoTime();
+            LockSessionException failure = catchThrowableOfType(LockSessionException.class, () -> {
+                while (elapsed(start).compareTo(Duration.ofSeconds(10)) < 0) {
+                    assertThat(listener.await(Duration.ofMillis(300).toNanos()))
+                            .allMatch(payload -> payload.startsWith("a notification"));
+                }
+            });
+            assertThat(failure.fault()).isIn(Fault.TIMEOUT, Fault.CONNECTION_LOST);
+            assertThat(failure).hasMessageNotContaining("Unknown Response Type");
+            return elapsed(start);
+        });
+        try (Connection announcing = connect()) {
+            Sql.execute(
+                    announcing,
+                    "SELECT pg_notify('pgleader', 'a notification ' || repeat(chr(96 + n), 7900))"
+                            + " FROM generate_series(1, 26) AS n");
+        }
+        assertThat(lost.get(15, TimeUnit.SECONDS)).isLessThan(Duration.ofSeconds(4));
+    }
+
+    @Test
     @DisplayName("C09, C10: behind a dead network, close and abort wait for nobody")
     void closedBehindADeadNetwork() throws Exception {
         LockSession closed = open("closed");
@@ -278,8 +311,9 @@ abstract class PostgresLockSessionContract extends LockSessionContract {
         CountDownLatch begun = new CountDownLatch(1);
         Future<?> waiting = executor.submit(() -> {
             begun.countDown();
-            return assertThatThrownBy(() -> session.await(Duration.ofSeconds(30).toNanos()))
-                    .isInstanceOf(LockSessionException.class);
+            return assertFault(
+                    Fault.CONNECTION_LOST,
+                    () -> session.await(Duration.ofSeconds(30).toNanos()));
         });
         begun.await();
         executor.shutdownNow();
@@ -319,7 +353,7 @@ abstract class PostgresLockSessionContract extends LockSessionContract {
     static void assertLost(Callable<?> call, String sqlState, String reason) {
         LockSessionException lost = catchThrowableOfType(LockSessionException.class, call::call);
         assertThat(lost.fault()).isEqualTo(Fault.CONNECTION_LOST);
-        assertThat(lost).hasMessageContaining(reason);
+        assertThat(lost).hasMessageContaining(reason).hasMessageContaining(sqlState);
         assertThat(lost.getCause())
                 .isInstanceOfSatisfying(
                         SQLException.class, e -> assertThat(e.getSQLState()).isEqualTo(sqlState));

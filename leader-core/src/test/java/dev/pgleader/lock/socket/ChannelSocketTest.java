@@ -78,6 +78,20 @@ class ChannelSocketTest {
     }
 
     @Test
+    void aReadThatTookTheWholeLimitIsTheLast() throws IOException {
+        assertTimesOut(LIMIT, () -> socket.getInputStream().read());
+        assertThat(socket.isClosed()).isTrue();
+        for (Callable<?> call : List.<Callable<?>>of(
+                () -> socket.getInputStream().read(),
+                () -> socket.getInputStream().available(),
+                () -> socket.awaitReadable(LONG_NANOS))) {
+            assertThatThrownBy(call::call)
+                    .isExactlyInstanceOf(IOException.class)
+                    .hasCauseInstanceOf(SocketTimeoutException.class);
+        }
+    }
+
+    @Test
     void aWriteToAPeerThatDoesNotReadEndsAtTheLimit() throws Exception {
         byte[] chunk = new byte[1 << 20];
         long start = System.nanoTime();

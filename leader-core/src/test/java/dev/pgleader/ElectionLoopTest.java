@@ -1,0 +1,1847 @@
+package dev.pgleader;
+
+import static dev.pgleader.ScriptedElection.RECONNECT_STEP;
+import static dev.pgleader.ScriptedSession.fault;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.catchThrowable;
+import static org.awaitility.Awaitility.await;
+
+import dev.pgleader.lock.LockKey;
+import dev.pgleader.lock.LockSession;
+import dev.pgleader.lock.LockSessionException;
+import dev.pgleader.lock.LockSessionException.Fault;
+import dev.pgleader.testkit.LogCapture;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import java.util.random.RandomGenerator;
+import java.util.stream.LongStream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Nested;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+import org.junit.jupiter.params.provider.ValueSource;
+import org.slf4j.event.Level;
+
+/** One turn after the other, in the test's thread; the clock's reading turns negative on the way. */
+// What the futures of admit() and the like bring is asserted where it matters.
+@SuppressWarnings("FutureReturnValueIgnored")
+class ElectionLoopTest {
+
+    private static final Duration SECOND = Duration.ofSeconds(1);
+    private static final Duration CHECK_INTERVAL = ElectorOptions.DEFAULT_HEALTH_CHECK_INTERVAL;
+    private static final Duration LEASE = ElectorOptions.DEFAULT_LEASE_DURATION;
+    private static final Duration TRUST_WINDOW = ElectorOptions.defaults().trustWindow();
+    private static final Duration COOL_DOWN = ElectorOptions.defaults().coolDown();
+    private static final Duration REVOKE_TIMEOUT = ElectorOptions.DEFAULT_REVOKE_TIMEOUT;
+    private static final Duration RETRY_INTERVAL = ElectorOptions.DEFAULT_RETRY_INTERVAL;
+
+    private ScriptedElection election = new ScriptedElection();
+
+    private void use(ElectorOptions.Builder options) {
+        election = new ScriptedElection(options.build());
+    }
+
+    private static List<String> withoutAnnouncements(List<String> journal) {
+        return journal.stream().filter(entry -> !entry.startsWith("announce")).toList();
+    }
+
+    private static long count(List<String> journal, String entry) {
+        return journal.stream().filter(each -> each.startsWith(entry)).count();
+    }
+
+    private Fault outage() {
+        ElectionLoop.Outage outage = election.loop.view().outage();
+        assertThat(outage).as("outage").isNotNull();
+        return outage.fault();
+    }
+
+    @Nested
+    class Winning {
+
+        @Test
+        void theFirstTurnOpensTriesChecksAndThenLeads() {
+            ScriptedElection.Candidate job = election.candidate(1);
+            job.admit();
+            assertThat(job.leads()).isFalse();
+            Duration wait = election.turn();
+            assertThat(job.leads()).isTrue();
+            assertThat(job.role()).isEqualTo(LeaderStatus.Role.LEADER);
+            List<String> journal = election.journal();
+            assertThat(withoutAnnouncements(journal)).containsExactly("open", "try [bigint:1]", "check");
+            assertThat(journal.get(3))
+                    .startsWith("announce \"elected bigint:1 101 ")
+                    .endsWith(" " + ScriptedElection.INSTANCE + "\"");
+            assertThat(wait).isEqualTo(RETRY_INTERVAL);
+            election.callbacks.runAll();
+            assertThat(election.journal()).containsExactly("onElected 1");
+        }
+
+        @Test
+        void aGrantThatTheCheckDoesNotShowIsNoLeadership() {
+            ScriptedElection.Candidate job = election.candidate(1);
+            job.admit();
+            election.opens.add(() -> {
+                ScriptedSession session = election.newSession();
+                session.checks.add(Set::of);
+                return session;
+            });
+            election.turn();
+            election.callbacks.runAll();
+            assertThat(election.journal()).containsExactly("open", "try [bigint:1]", "check", "abort, nobody leading");
+            assertThat(outage()).isEqualTo(Fault.LOCKS_NOT_REAL);
+            assertThat(job.role()).isEqualTo(LeaderStatus.Role.FOLLOWER);
+        }
+
+        @ParameterizedTest
+        @EnumSource(Fault.class)
+        void aGrantWithoutAGoodCheckIsNoLeadership(Fault fault) {
+            ScriptedElection.Candidate job = election.follower();
+            election.server.takenByOthers.clear();
+            election.session().checks.add(fault(fault));
+            election.turnAfter(RETRY_INTERVAL);
+            election.callbacks.runAll();
+            assertThat(election.journal()).containsExactly("try [bigint:1]", "check", "abort, nobody leading");
+            assertThat(job.contender.candidacy.terms()).isZero();
+            assertThat(outage()).isEqualTo(fault);
+        }
+
+        @Test
+        void aFailedTryIsNotSomebodyElsesLeadership() { // X15
+            ScriptedElection.Candidate job = election.candidate(1);
+            job.admit();
+            election.opens.add(() -> {
+                ScriptedSession session = election.newSession();
+                session.tries.add(fault(Fault.LOCK_TABLE_FULL));
+                return session;
+            });
+            election.turn();
+            assertThat(election.journal()).containsExactly("open", "try [bigint:1]", "abort, nobody leading");
+            assertThat(outage()).isEqualTo(Fault.LOCK_TABLE_FULL);
+            election.run(SECOND);
+            assertThat(job.leads()).isTrue();
+        }
+
+        @Test
+        void aFollowerTriesOncePerRetryInterval() {
+            election.follower();
+            election.run(RETRY_INTERVAL.multipliedBy(10));
+            assertThat(election.journal()).hasSize(10).containsOnly("try [bigint:1]");
+        }
+
+        @ParameterizedTest
+        @ValueSource(longs = {0, -1})
+        void theRetryIntervalVariesByTheJitter(long random) {
+            election = new ScriptedElection(ElectorOptions.defaults(), () -> random);
+            election.candidate(1).admit();
+            election.server.takenByOthers.add(LockKey.of(1));
+            Duration wait = election.turn();
+            assertThat(wait).isBetween(Duration.ofMillis(random == 0 ? 800 : 1199), Duration.ofMillis(1200));
+            assertThat(wait).isBetween(Duration.ofMillis(800), Duration.ofMillis(random == 0 ? 801 : 1200));
+        }
+
+        @Test
+        void aLeaderNeverTriesTheKeyThatItHolds() {
+            election.leader();
+            election.run(Duration.ofMinutes(2)); // A session that is tried with a key it holds fails the test.
+            assertThat(election.journal()).hasSizeGreaterThan(30).containsOnly("check");
+        }
+
+        @Test
+        void theLeaderOfOneKeyGoesOnToTryTheOthers() {
+            election.leader();
+            ScriptedElection.Candidate other = election.candidate(2);
+            election.server.takenByOthers.add(other.key);
+            other.admit();
+            election.run(SECOND.multipliedBy(10));
+            assertThat(election.journal())
+                    .contains("try [bigint:2]")
+                    .noneMatch(entry -> entry.contains("try [bigint:1"));
+        }
+
+        @Test
+        void oneTurnTakesOneTryAndOneCheckForAThousandKeys() {
+            List<ScriptedElection.Candidate> jobs =
+                    LongStream.range(0, 1_000).mapToObj(election::candidate).toList();
+            jobs.subList(500, 1_000).forEach(job -> election.server.takenByOthers.add(job.key));
+            jobs.forEach(ScriptedElection.Candidate::admit);
+            election.turn();
+            assertThat(withoutAnnouncements(election.journal())).containsExactly("open", "try 1000 keys", "check");
+            assertThat(jobs.subList(0, 500)).allMatch(ScriptedElection.Candidate::leads);
+            assertThat(jobs.subList(500, 1_000)).noneMatch(ScriptedElection.Candidate::leads);
+            election.turnAfter(RETRY_INTERVAL);
+            assertThat(withoutAnnouncements(election.journal())).containsExactly("try 500 keys");
+            election.server.takenByOthers.clear();
+            election.turnAfter(RETRY_INTERVAL);
+            assertThat(withoutAnnouncements(election.journal())).containsExactly("try 500 keys", "check");
+            assertThat(jobs).allMatch(ScriptedElection.Candidate::leads);
+        }
+
+        @Test
+        void aCandidateThatComesLaterIsTriedAtOnce() {
+            election.leader();
+            ScriptedElection.Candidate other = election.candidate(2);
+            other.admit();
+            election.turn();
+            assertThat(other.leads()).isTrue();
+        }
+
+        @Test
+        void anObserverThatThrowsDoesNotDeafenTheOthers() {
+            ScriptedElection.Candidate job = election.candidate(1);
+            List<Leadership> heard = new ArrayList<>();
+            for (Runnable before : List.<Runnable>of(
+                    () -> {
+                        throw new AssertionError("scripted");
+                    },
+                    () -> {})) {
+                job.contender.addObserver(new ElectionObserver() {
+                    @Override
+                    public void elected(Leadership leadership) {
+                        before.run();
+                        heard.add(leadership);
+                    }
+                });
+            }
+            job.admit();
+            election.turn();
+            election.callbacks.runAll();
+            assertThat(heard).hasSize(1);
+        }
+
+        @Test
+        void observersHearOfTriesChecksAndTerms() {
+            ScriptedElection.Candidate job = election.candidate(1);
+            List<String> heard = new ArrayList<>();
+            job.contender.addObserver(new ElectionObserver() {
+                @Override
+                public void sessionOpened(Duration took) {
+                    heard.add("opened");
+                }
+
+                @Override
+                public void sessionFailed(Fault fault, String message) {
+                    heard.add("failed " + fault);
+                }
+
+                @Override
+                public void attempted(boolean granted, Duration took) {
+                    heard.add("attempted " + granted);
+                }
+
+                @Override
+                public void checked(Duration took) {
+                    heard.add("checked in " + took.toMillis());
+                }
+
+                @Override
+                public void elected(Leadership leadership) {
+                    heard.add("elected " + leadership.term());
+                }
+
+                @Override
+                public void revoked(Leadership leadership, RevocationReason reason, Duration lasted) {
+                    heard.add("revoked " + leadership.term() + " " + reason + " after " + lasted.toMillis());
+                }
+
+                @Override
+                public void leaderChanged(LeaderInfo leader) {
+                    heard.add("leader " + leader.instanceId());
+                }
+            });
+            job.admit();
+            election.opens.add(fault(Fault.UNREACHABLE));
+            election.turn();
+            election.server.takenByOthers.add(job.key);
+            election.turnAfter(RECONNECT_STEP);
+            election.server.takenByOthers.clear();
+            election.turnAfter(RETRY_INTERVAL);
+            election.session().checks.add(() -> {
+                election.ticker.advance(Duration.ofMillis(40));
+                throw new LockSessionException(Fault.CONNECTION_LOST, "scripted");
+            });
+            election.turnAfter(CHECK_INTERVAL);
+            election.callbacks.runAll();
+            assertThat(heard)
+                    .containsExactly(
+                            "failed UNREACHABLE",
+                            "opened",
+                            "attempted false",
+                            "attempted true",
+                            "checked in 0",
+                            "elected 1",
+                            "leader " + ScriptedElection.INSTANCE,
+                            "revoked 1 SESSION_LOST after 3040",
+                            "failed CONNECTION_LOST");
+        }
+    }
+
+    @Nested
+    class TheLease {
+
+        private Duration remaining(ScriptedElection.Candidate job) {
+            return job.contender.trustedLeadership().map(Leadership::remaining).orElse(Duration.ZERO);
+        }
+
+        @Test
+        void countsFromTheStartOfTheFirstCheck() {
+            ScriptedElection.Candidate job = election.candidate(1);
+            job.admit();
+            election.opens.add(() -> {
+                ScriptedSession session = election.newSession();
+                session.checks.add(() -> {
+                    election.ticker.advance(Duration.ofMillis(2_900));
+                    return Set.of(job.key);
+                });
+                return session;
+            });
+            election.turn();
+            assertThat(remaining(job))
+                    .isBetween(nearly(TRUST_WINDOW.minusMillis(2_900)), TRUST_WINDOW.minusMillis(2_900));
+        }
+
+        @Test
+        void countsFromTheStartOfTheLastGoodCheck() {
+            ScriptedElection.Candidate job = election.leader();
+            election.session().checks.add(() -> {
+                election.ticker.advance(Duration.ofMillis(2_900));
+                return Set.of(job.key);
+            });
+            election.turnAfter(CHECK_INTERVAL);
+            assertThat(remaining(job))
+                    .isBetween(nearly(TRUST_WINDOW.minusMillis(2_900)), TRUST_WINDOW.minusMillis(2_900));
+            election.turnAfter(
+                    Duration.ofMillis(100)); // The next check begins an interval after the start of this one.
+            assertThat(remaining(job)).isBetween(nearly(TRUST_WINDOW), TRUST_WINDOW);
+        }
+
+        /** A lease has a resolution of two nanoseconds. */
+        private Duration nearly(Duration duration) {
+            return duration.minusNanos(1);
+        }
+
+        @Test
+        void isCheckedOncePerInterval() {
+            election.leader();
+            election.run(CHECK_INTERVAL.multipliedBy(20));
+            assertThat(count(election.journal(), "check")).isEqualTo(20);
+        }
+
+        @Test
+        void runsOutByItselfWhenTheElectionThreadStandsStill() { // C38
+            ScriptedElection.Candidate job = election.leader();
+            election.ticker.advance(TRUST_WINDOW.minusNanos(2));
+            assertThat(job.leads()).isTrue();
+            election.ticker.advanceNanos(2);
+            assertThat(job.leads()).isFalse();
+            assertThat(job.contender.trustedLeadership()).isEmpty();
+        }
+
+        @Test
+        void thatRanOutWhileTheThreadStoodStillIsTheEndOfTheTermWithoutAnotherCheck() { // C38
+            ScriptedElection.Candidate job = election.leader();
+            election.turnAfter(Duration.ofMinutes(1));
+            List<String> journal = election.journal();
+            assertThat(journal).startsWith("abort, nobody leading", "open");
+            election.callbacks.runAll();
+            assertThat(election.journal()).containsExactly("onRevoked 1 LEASE_EXPIRED");
+            assertThat(job.leads()).isFalse();
+        }
+
+        @Test
+        void thatRunsOutDuringACheckIsTheEndOfTheTermEvenIfTheCheckSucceeds() {
+            ScriptedElection.Candidate job = election.leader();
+            ScriptedSession session = election.session();
+            session.checks.add(() -> {
+                election.ticker.advance(TRUST_WINDOW);
+                return Set.of(job.key);
+            });
+            election.turnAfter(CHECK_INTERVAL);
+            assertThat(job.leads()).isFalse();
+            assertThat(session.isEnded()).isTrue();
+            assertThat(job.contender.standing.lastRevocation()).isEqualTo(RevocationReason.LEASE_EXPIRED);
+            assertThat(election.journal()).containsSubsequence("check", "abort, nobody leading");
+        }
+
+        @Test
+        void thatRunsOutDuringACheckIsNotRevivedWhoeverLookedMeanwhile() {
+            ScriptedElection.Candidate job = election.leader();
+            List<Boolean> seen = new ArrayList<>();
+            election.session().checks.add(() -> {
+                election.ticker.advance(TRUST_WINDOW);
+                seen.add(job.leads());
+                return Set.of(job.key);
+            });
+            election.turnAfter(CHECK_INTERVAL);
+            assertThat(seen).containsExactly(false);
+            assertThat(job.leads()).isFalse();
+        }
+
+        @Test
+        void ofOneKeyRunsOutWithThatOfAllOthers() {
+            ScriptedElection.Candidate first = election.leader();
+            ScriptedElection.Candidate second = election.candidate(2);
+            second.admit();
+            election.turnAfter(CHECK_INTERVAL.minusMillis(1));
+            assertThat(second.leads()).isTrue();
+            // The first one's check is the older one by now: its lease ends first.
+            election.session().checks.add(() -> {
+                election.ticker.advance(TRUST_WINDOW);
+                return Set.of(first.key, second.key);
+            });
+            election.turnAfter(CHECK_INTERVAL);
+            election.callbacks.runAll();
+            assertThat(election.journal()).contains("onRevoked 1 LEASE_EXPIRED").doesNotContain("onElected 2");
+            assertThat(first.leads() || second.leads()).isFalse();
+        }
+
+        @Test
+        void ofANewTermIsANewOne() { // X12
+            ScriptedElection.Candidate job = election.leader();
+            for (int term = 2; term <= 11; term++) {
+                Leadership former = job.contender.trustedLeadership().orElseThrow();
+                election.session().checks.add(fault(Fault.CONNECTION_LOST));
+                election.turnAfter(CHECK_INTERVAL);
+                election.run(SECOND);
+                Leadership current = job.contender.trustedLeadership().orElseThrow();
+                assertThat(current.term()).isEqualTo(term);
+                assertThat(former.isValid()).isFalse();
+            }
+        }
+    }
+
+    @Nested
+    class Losing {
+
+        private static RevocationReason reasonOf(Fault fault) {
+            return switch (fault) {
+                case TIMEOUT -> RevocationReason.CHECK_TIMEOUT;
+                case STANDBY, READ_ONLY -> RevocationReason.NOT_WRITABLE;
+                case LOCK_LOST, LOCKS_NOT_REAL, SHARED_BACKEND, LEASE_NOT_ENFORCED -> RevocationReason.LOCK_LOST;
+                case UNREACHABLE, CONNECTION_LOST, LOCK_TABLE_FULL, UNSUPPORTED_SERVER, STATEMENT_FAILED ->
+                    RevocationReason.SESSION_LOST;
+            };
+        }
+
+        @ParameterizedTest
+        @EnumSource(Fault.class)
+        void everyFaultOfACheckEndsTheTermWithItsReason(Fault fault) { // C13, C15, X10
+            ScriptedElection.Candidate job = election.leader();
+            ScriptedSession session = election.session();
+            session.checks.add(fault(fault));
+            election.turnAfter(CHECK_INTERVAL);
+            assertThat(job.leads()).isFalse();
+            assertThat(session.isEnded()).isTrue();
+            election.callbacks.runAll();
+            assertThat(election.journal())
+                    .containsExactly("check", "abort, nobody leading", "onRevoked 1 " + reasonOf(fault));
+            assertThat(outage()).isEqualTo(fault);
+        }
+
+        @ParameterizedTest
+        @EnumSource(Fault.class)
+        void everyFaultWhileWaitingEndsTheTermAtOnce(Fault fault) {
+            ScriptedElection.Candidate job = election.leader();
+            election.session().waits.add(fault(fault));
+            election.loop.await(SECOND.toNanos());
+            assertThat(job.leads()).isFalse();
+            election.callbacks.runAll();
+            assertThat(election.journal()).containsExactly("abort, nobody leading", "onRevoked 1 " + reasonOf(fault));
+        }
+
+        @Test
+        void aFaultOfATryForOneKeyEndsTheTermsOfTheOthers() {
+            ScriptedElection.Candidate leader = election.leader();
+            election.candidate(2).admit();
+            election.session().tries.add(fault(Fault.STATEMENT_FAILED));
+            election.turn();
+            election.callbacks.runAll();
+            assertThat(leader.leads()).isFalse();
+            assertThat(election.journal())
+                    .containsExactly("try [bigint:2]", "abort, nobody leading", "onRevoked 1 SESSION_LOST");
+        }
+
+        @Test
+        void aFaultOfAnAnnouncementEndsTheTerm() {
+            ScriptedElection.Candidate job = election.leader();
+            election.hear("who bigint:1");
+            election.session().announcements.add(fault(Fault.TIMEOUT));
+            election.turn();
+            election.callbacks.runAll();
+            assertThat(job.leads()).isFalse();
+            assertThat(election.journal()).endsWith("abort, nobody leading", "onRevoked 1 CHECK_TIMEOUT");
+        }
+
+        @Test
+        void aLockThatIsGoneThoughTheSessionLivesIsLost() { // C13 (c)
+            ScriptedElection.Candidate job = election.leader();
+            election.session().checks.add(Set::of);
+            election.turnAfter(CHECK_INTERVAL);
+            election.callbacks.runAll();
+            assertThat(job.leads()).isFalse();
+            assertThat(election.journal()).containsExactly("check", "abort, nobody leading", "onRevoked 1 LOCK_LOST");
+        }
+
+        @Test
+        void aLockThatNobodyTookIsDoubtEnough() {
+            ScriptedElection.Candidate job = election.leader();
+            election.session().checks.add(() -> Set.of(job.key, LockKey.of(99)));
+            election.turnAfter(CHECK_INTERVAL);
+            assertThat(job.leads()).isFalse();
+            assertThat(election.journal()).containsExactly("check", "abort, nobody leading");
+            assertThat(outage()).isEqualTo(Fault.LOCK_LOST);
+        }
+
+        @Test
+        void aFollowerThatHoldsALockIsDoubtEnough() {
+            election.follower();
+            election.session().checks.add(() -> Set.of(LockKey.of(1)));
+            election.loop.verify(proven -> assertThat(proven).isFalse());
+            election.turn();
+            assertThat(election.journal()).containsExactly("check", "abort, nobody leading");
+        }
+
+        @Test
+        void theKeyIsNotTriedAgainBeforeOnRevokedHasReturned() {
+            ScriptedElection.Candidate job = election.leader();
+            election.session().checks.add(fault(Fault.CONNECTION_LOST));
+            for (Duration time = Duration.ZERO; time.compareTo(Duration.ofMinutes(2)) < 0; time = time.plus(SECOND)) {
+                election.turnAfter(SECOND); // The callbacks don't run.
+            }
+            assertThat(election.journal()).contains("open").noneMatch(entry -> entry.startsWith("try"));
+            assertThat(job.role()).isEqualTo(LeaderStatus.Role.REVOKING);
+            election.callbacks.runAll();
+            assertThat(job.role()).isEqualTo(LeaderStatus.Role.REVOKING);
+            election.turnAfter(RETRY_INTERVAL);
+            assertThat(election.journal()).contains("onRevoked 1 SESSION_LOST", "try [bigint:1]");
+            assertThat(job.leads()).isTrue();
+        }
+
+        @Test
+        void aTermThatIsLostBeforeItWasToldIsNotToldAndTheNextOneIs() {
+            ScriptedElection.Candidate job = election.candidate(1);
+            job.admit();
+            election.turn();
+            election.session().checks.add(fault(Fault.CONNECTION_LOST));
+            election.turnAfter(CHECK_INTERVAL);
+            election.callbacks.runAll();
+            election.run(SECOND);
+            assertThat(election.journal())
+                    .contains("onElected 2")
+                    .noneMatch(entry -> entry.startsWith("onRevoked") || entry.equals("onElected 1"));
+        }
+
+        @Test
+        void anAbortThatFailsDoesNotEndTheElection() {
+            ScriptedElection.Candidate job = election.leader();
+            election.session().abortFailure = new IllegalStateException("scripted");
+            election.session().checks.add(fault(Fault.TIMEOUT));
+            election.run(CHECK_INTERVAL.plus(SECOND));
+            assertThat(job.leads()).isTrue();
+            assertThat(election.journal()).contains("onRevoked 1 CHECK_TIMEOUT", "onElected 2");
+        }
+
+        @Test
+        void aServerThatGrantsALockAndNeverShowsItIsOneOutage() {
+            try (LogCapture log = LogCapture.of(ElectionLoop.class, Level.INFO)) {
+                for (int i = 0; i < 60; i++) {
+                    election.opens.add(() -> {
+                        ScriptedSession session = election.newSession();
+                        session.checks.add(Set::of);
+                        return session;
+                    });
+                }
+                election.candidate(1).admit();
+                election.run(Duration.ofMinutes(2));
+                assertThat(count(election.journal(), "open")).isGreaterThan(10);
+                assertThat(log.events()).hasSize(1);
+            }
+        }
+
+        @Test
+        void anOutageIsOneWarningAtItsStartOneLineAtItsEndAndAReminderNowAndThen() {
+            election.leader();
+            try (LogCapture log = LogCapture.of(ElectionLoop.class, Level.INFO)) {
+                election.session().checks.add(fault(Fault.UNREACHABLE));
+                for (int i = 0; i < 500; i++) {
+                    election.opens.add(fault(Fault.UNREACHABLE));
+                }
+                election.run(Duration.ofMinutes(4));
+                assertThat(log.messages(Level.WARN))
+                        .containsExactly("[test] No trustworthy session: UNREACHABLE: scripted UNREACHABLE");
+                election.run(Duration.ofMinutes(4));
+                assertThat(log.messages(Level.WARN))
+                        .hasSize(2)
+                        .last()
+                        .asString()
+                        .startsWith("[test] No trustworthy session for 3");
+                election.opens.clear();
+                election.run(Duration.ofMinutes(2));
+                assertThat(log.messages(Level.INFO))
+                        .filteredOn(line -> line.contains("Session back"))
+                        .hasSize(1);
+            }
+        }
+    }
+
+    @Nested
+    class Resigning {
+
+        @Test
+        void onRevokedReturnsBeforeTheLockIsReleased() {
+            ScriptedElection.Candidate job = election.leader();
+            CompletableFuture<Void> released = job.resign();
+            election.turn();
+            assertThat(job.leads()).isFalse();
+            assertThat(job.role()).isEqualTo(LeaderStatus.Role.RESIGNING);
+            assertThat(election.session().held).containsExactly(job.key);
+            election.callbacks.runAll();
+            assertThat(released).isNotDone();
+            election.turn();
+            assertThat(election.journal())
+                    .containsExactly(
+                            "onRevoked 1 RESIGNED", "release bigint:1 with \"released bigint:1\", nobody leading");
+            assertThat(job.role()).isEqualTo(LeaderStatus.Role.FOLLOWER);
+            election.callbacks.runAll();
+            assertThat(released).isCompleted();
+        }
+
+        @Test
+        void theLockIsStillCheckedUntilItIsReleased() {
+            election.leader().resign();
+            for (int i = 0; i < 29; i++) {
+                election.turnAfter(SECOND);
+            }
+            assertThat(election.journal()).hasSize(9).containsOnly("check");
+        }
+
+        @Test
+        void theRevokeTimeoutReleasesTheLockAllTheSame() { // C36
+            ScriptedElection.Candidate job = election.leader();
+            CompletableFuture<Void> released = job.resign();
+            election.turn();
+            election.turnAfter(REVOKE_TIMEOUT.minusMillis(1));
+            assertThat(count(election.journal(), "release")).isZero();
+            election.turnAfter(Duration.ofMillis(1));
+            assertThat(count(election.journal(), "release")).isOne();
+            assertThat(job.role()).isEqualTo(LeaderStatus.Role.REVOKING);
+            for (int i = 0; i < 60; i++) {
+                election.turnAfter(SECOND);
+            }
+            assertThat(count(election.journal(), "try"))
+                    .as("tries while onRevoked is under way")
+                    .isZero();
+            election.callbacks.runAll();
+            assertThat(released).isCompleted();
+            election.run(COOL_DOWN.plus(RETRY_INTERVAL));
+            assertThat(job.leads()).isTrue();
+        }
+
+        @Test
+        void theKeyIsNotTriedAgainInTheCoolDown() {
+            ScriptedElection.Candidate job = election.leader();
+            job.resign();
+            election.turn();
+            election.callbacks.runAll();
+            election.turn();
+            election.run(COOL_DOWN.minusMillis(1));
+            assertThat(election.journal()).noneMatch(entry -> entry.startsWith("try"));
+            election.run(RETRY_INTERVAL);
+            assertThat(election.journal()).contains("try [bigint:1]");
+            assertThat(job.leads()).isTrue();
+        }
+
+        @Test
+        void aFollowerThatResignsHoldsNoLockAndLetsOthersGoFirst() {
+            ScriptedElection.Candidate job = election.follower();
+            CompletableFuture<Void> released = job.resign();
+            election.turn();
+            election.callbacks.runAll();
+            assertThat(released).isCompleted();
+            election.run(COOL_DOWN.minusMillis(1));
+            assertThat(election.journal()).isEmpty();
+        }
+
+        @Test
+        void aSessionThatIsLostMeanwhileTakesTheLockWithIt() {
+            ScriptedElection.Candidate job = election.leader();
+            CompletableFuture<Void> released = job.resign();
+            election.turn();
+            election.session().checks.add(fault(Fault.CONNECTION_LOST));
+            election.turnAfter(CHECK_INTERVAL);
+            election.run(SECOND);
+            assertThat(released).isCompleted();
+            assertThat(election.journal())
+                    .contains("check", "abort, nobody leading", "onRevoked 1 RESIGNED")
+                    .noneMatch(entry -> entry.startsWith("release"));
+        }
+
+        @ParameterizedTest
+        @ValueSource(booleans = {true, false})
+        void theCoolDownCountsFromOnRevokedAlsoIfTheLockWentBefore(boolean lost) {
+            ScriptedElection.Candidate job = election.leader();
+            job.resign();
+            election.turn();
+            if (lost) {
+                election.session().checks.add(fault(Fault.CONNECTION_LOST));
+            }
+            for (int i = 0; i < 40; i++) {
+                election.turnAfter(SECOND); // Long after the revoke timeout.
+            }
+            assertThat(election.session().held).isEmpty();
+            election.journal();
+            election.run(COOL_DOWN.minusMillis(1));
+            assertThat(election.journal()).contains("onRevoked 1 RESIGNED").noneMatch(entry -> entry.startsWith("try"));
+            election.run(RETRY_INTERVAL.multipliedBy(2));
+            assertThat(job.leads()).isTrue();
+        }
+
+        @Test
+        void aReleaseThatFailsEndsTheSession() { // C26
+            ScriptedElection.Candidate job = election.leader();
+            ScriptedSession session = election.session();
+            CompletableFuture<Void> released = job.resign();
+            session.releases.add(fault(Fault.LOCK_LOST));
+            election.turn();
+            election.callbacks.runAll();
+            election.turn();
+            assertThat(session.isEnded()).isTrue();
+            assertThat(outage()).isEqualTo(Fault.LOCK_LOST);
+            election.callbacks.runAll();
+            assertThat(released).isCompleted();
+        }
+
+        @Test
+        void resigningTwiceIsOneRelease() {
+            ScriptedElection.Candidate job = election.leader();
+            CompletableFuture<Void> first = job.resign();
+            CompletableFuture<Void> second = job.resign();
+            election.turn();
+            election.callbacks.runAll();
+            election.turn();
+            election.callbacks.runAll();
+            assertThat(first).isCompleted();
+            assertThat(second).isCompleted();
+            assertThat(count(election.journal(), "release")).isOne();
+        }
+
+        @Test
+        void theOtherKeysOfTheSessionStay() {
+            ScriptedElection.Candidate job = election.leader();
+            ScriptedElection.Candidate other = election.candidate(2);
+            other.admit();
+            election.turn();
+            job.resign();
+            election.run(SECOND.multipliedBy(20));
+            assertThat(other.leads()).isTrue();
+            assertThat(other.contender.candidacy.terms()).isOne();
+            assertThat(count(election.journal(), "abort")).isZero();
+        }
+
+        @Test
+        void aStartThatFailsIsRevokedAndReleased() { // C28
+            ScriptedElection.Candidate job = election.candidate(1);
+            job.failsWith = new IllegalStateException("scripted");
+            job.admit();
+            election.turn();
+            election.callbacks.runAll();
+            election.turn();
+            assertThat(job.leads()).isFalse();
+            election.callbacks.runAll();
+            election.turn();
+            assertThat(withoutAnnouncements(election.journal()))
+                    .containsExactly(
+                            "open",
+                            "try [bigint:1]",
+                            "check",
+                            "onElected 1",
+                            "onRevoked 1 CALLBACK_FAILED",
+                            "release bigint:1 with \"released bigint:1\", nobody leading");
+            assertThat(job.contender.standing.lastRevocation()).isEqualTo(RevocationReason.CALLBACK_FAILED);
+        }
+
+        @Test
+        void aStartThatSucceedsAfterOneThatFailedIsAGoodTerm() {
+            ScriptedElection.Candidate job = election.candidate(1);
+            job.failsWith = new IllegalStateException("scripted");
+            job.admit();
+            election.run(SECOND);
+            job.failsWith = null;
+            election.run(Duration.ofMinutes(1));
+            assertThat(job.leads()).isTrue();
+            assertThat(job.contender.candidacy.terms()).isEqualTo(2);
+        }
+
+        @Test
+        void startsThatFailAreTriedLessAndLessOften() { // C28
+            ScriptedElection.Candidate job = election.candidate(1);
+            job.failsWith = new AssertionError("scripted");
+            job.admit();
+            election.run(Duration.ofMinutes(1)); // Waits about 2, 2 + 4, 2 + 4 + 8, 2 + 4 + 8 + 16 s.
+            assertThat(job.contender.candidacy.terms()).isEqualTo(5);
+            election.run(Duration.ofMinutes(64)); // At the longest 64 s.
+            assertThat(job.contender.candidacy.terms()).isBetween(60L, 66L);
+        }
+    }
+
+    @Nested
+    class Pausing {
+
+        @Test
+        void aLeaderThatPausesReleasesTheLockInOrderAndStaysOut() {
+            ScriptedElection.Candidate job = election.leader();
+            job.signal(new Candidacy.Pause());
+            election.run(Duration.ofMinutes(1));
+            List<String> journal = election.journal();
+            assertThat(journal)
+                    .containsSubsequence(
+                            "onRevoked 1 RESIGNED", "release bigint:1 with \"released bigint:1\", nobody leading");
+            assertThat(journal).noneMatch(entry -> entry.startsWith("try"));
+            assertThat(job.contender.standing.paused()).isTrue();
+        }
+
+        @Test
+        void aPausedCandidateKeepsItsSessionAlive() {
+            election.candidate(1).admit(true);
+            election.turn();
+            assertThat(election.journal()).containsExactly("open");
+            election.run(CHECK_INTERVAL.multipliedBy(10));
+            assertThat(election.journal()).hasSize(10).containsOnly("check");
+        }
+
+        @Test
+        void aCandidateThatResumesCompetesAgainWithinARetryInterval() {
+            ScriptedElection.Candidate job = election.candidate(1);
+            job.admit(true);
+            election.run(SECOND.multipliedBy(10));
+            assertThat(job.leads()).isFalse();
+            job.signal(new Candidacy.Resume());
+            election.run(RETRY_INTERVAL.plusMillis(1));
+            assertThat(job.leads()).isTrue();
+            assertThat(job.contender.standing.paused()).isFalse();
+        }
+    }
+
+    @Nested
+    class Notices {
+
+        private static final String ELECTED_ELSEWHERE = "elected bigint:1 4711 2026-01-02T03:04:05Z elsewhere";
+
+        @Test
+        void anotherSessionMayAskForResignation() {
+            ScriptedElection.Candidate job = election.leader();
+            election.hear("resign bigint:1");
+            assertThat(job.leads()).isFalse();
+            election.callbacks.runAll();
+            election.turn();
+            assertThat(election.journal())
+                    .containsExactly(
+                            "onRevoked 1 RESIGNED", "release bigint:1 with \"released bigint:1\", nobody leading");
+        }
+
+        @Test
+        void noticesOfOtherKeysAndGarbageDoNothing() {
+            ScriptedElection.Candidate job = election.leader();
+            election.hear("resign bigint:2", "resign int4:0,1", "resign", "", "DROP TABLE leaders");
+            election.turn();
+            assertThat(job.leads()).isTrue();
+            assertThat(election.journal()).isEmpty();
+        }
+
+        @Test
+        void aRequestToResignMeansNothingToAFollower() {
+            election.follower();
+            election.hear("resign bigint:1");
+            election.turnAfter(RETRY_INTERVAL);
+            assertThat(election.journal()).containsExactly("try [bigint:1]");
+        }
+
+        @Test
+        void aRequestToResignIsSentWithTheNextTurn() {
+            ScriptedElection.Candidate job = election.follower();
+            assertThat(election.loop.requestResignation(job.contender)).isTrue();
+            assertThat(election.loop.requestResignation(job.contender))
+                    .as("by two callers")
+                    .isTrue();
+            election.turn();
+            assertThat(election.journal()).containsExactly("announce \"resign bigint:1\"");
+        }
+
+        @Test
+        void aRequestToResignIsRefusedWithoutASession() {
+            assertThat(election.loop.requestResignation(election.candidate(1).contender))
+                    .isFalse();
+        }
+
+        @Test
+        void theLeaderAnswersWhoLeads() {
+            election.leader();
+            election.hear("who bigint:1");
+            election.turn();
+            assertThat(election.journal())
+                    .singleElement()
+                    .asString()
+                    .startsWith("announce \"elected bigint:1 101 ")
+                    .endsWith(ScriptedElection.INSTANCE + "\"");
+        }
+
+        @Test
+        void aFollowerAsksOnceWhoLeadsAndDoesNotAnswer() {
+            ScriptedElection.Candidate job = election.candidate(1);
+            election.server.takenByOthers.add(job.key);
+            job.admit();
+            election.run(SECOND.multipliedBy(5));
+            election.hear("who bigint:1");
+            election.turn();
+            assertThat(election.journal())
+                    .filteredOn(entry -> entry.startsWith("announce"))
+                    .containsExactly("announce \"who bigint:1\"");
+        }
+
+        @Test
+        void aFollowerKnowsTheLeaderThatAnnouncedItself() {
+            ScriptedElection.Candidate job = election.follower();
+            election.hear(ELECTED_ELSEWHERE);
+            assertThat(job.contender.standing.knownLeader())
+                    .isEqualTo(new LeaderInfo("elsewhere", 4711, Optional.of(Instant.parse("2026-01-02T03:04:05Z"))));
+            election.hear("released bigint:1");
+            assertThat(job.contender.standing.knownLeader()).isNull();
+        }
+
+        @Test
+        void aReleasedKeyIsTriedAtOnce() {
+            ScriptedElection.Candidate job = election.follower();
+            election.turnAfter(Duration.ofMillis(100));
+            assertThat(election.journal()).isEmpty();
+            election.server.takenByOthers.clear();
+            election.hear("released bigint:1");
+            election.turn();
+            assertThat(election.journal()).startsWith("try [bigint:1]", "check");
+            assertThat(job.leads()).isTrue();
+        }
+
+        @Test
+        void aReleasedKeyIsNotTriedByWhoeverCoolsDownOrIsPaused() {
+            ScriptedElection.Candidate job = election.leader();
+            job.resign();
+            election.turn();
+            election.callbacks.runAll();
+            election.turn();
+            election.hear("released bigint:1"); // Its own notice comes back.
+            election.turn();
+            assertThat(count(election.journal(), "try")).isZero();
+            job.signal(new Candidacy.Pause());
+            election.run(Duration.ofMinutes(1));
+            election.hear("released bigint:1");
+            election.turn();
+            assertThat(count(election.journal(), "try")).isZero();
+        }
+
+        @Test
+        void aFollowerAsksAgainAfterAReconnect() {
+            ScriptedElection.Candidate job = election.follower();
+            election.hear(ELECTED_ELSEWHERE);
+            election.session().waits.add(fault(Fault.CONNECTION_LOST));
+            election.loop.await(0);
+            assertThat(job.contender.standing.knownLeader()).isNull();
+            election.run(SECOND);
+            assertThat(election.journal()).contains("announce \"who bigint:1\"");
+        }
+
+        @Test
+        void whatALeaderMeantToSayIsNotSaidAfterItsRelease() {
+            election.leader();
+            election.hear("who bigint:1", "resign bigint:1");
+            election.callbacks.runAll();
+            election.turn();
+            assertThat(election.journal())
+                    .containsExactly(
+                            "onRevoked 1 RESIGNED", "release bigint:1 with \"released bigint:1\", nobody leading");
+        }
+
+        @Test
+        void itsOwnAnnouncementThatComesBackLateIsNoNews() {
+            ScriptedElection.Candidate job = election.candidate(1);
+            job.admit();
+            election.turn();
+            String announced = election.journal().get(3).replaceAll("announce \"(.*)\"", "$1");
+            election.callbacks.runAll();
+            job.resign();
+            election.turn();
+            election.hear(announced);
+            assertThat(job.contender.standing.knownLeader()).isNull();
+        }
+
+        @Test
+        void theHolderOfTheLockIsFoundAndNamed() throws LockSessionException {
+            ScriptedElection.Candidate job = election.follower();
+            election.session().holders.add(() -> Optional.of(new LockSession.Holder(4711, "pg-leader/elsewhere")));
+            assertThat(election.loop.findLeader(job.contender))
+                    .contains(new LeaderInfo("elsewhere", 4711, Optional.empty()));
+            election.hear(ELECTED_ELSEWHERE);
+            election.session().holders.add(() -> Optional.of(new LockSession.Holder(4711, "pg-leader/elsewhere")));
+            assertThat(election.loop.findLeader(job.contender)).contains(job.contender.standing.knownLeader());
+            election.session().holders.add(() -> Optional.of(new LockSession.Holder(4712, "psql")));
+            assertThat(election.loop.findLeader(job.contender))
+                    .contains(new LeaderInfo("psql", 4712, Optional.empty()));
+            assertThat(election.loop.findLeader(job.contender)).isEmpty();
+        }
+
+        @Test
+        void theHolderIsNotFoundWithoutASessionOrWithOneThatFails() {
+            ScriptedElection.Candidate job = election.follower();
+            election.session().holders.add(fault(Fault.TIMEOUT));
+            Throwable failure = catchThrowable(() -> election.loop.findLeader(job.contender));
+            assertThat(failure)
+                    .isInstanceOfSatisfying(
+                            LockSessionException.class,
+                            e -> assertThat(e.fault()).isEqualTo(Fault.TIMEOUT));
+            assertThat(election.session().isEnded()).isTrue();
+            failure = catchThrowable(() -> election.loop.findLeader(job.contender));
+            assertThat(failure)
+                    .isInstanceOfSatisfying(
+                            LockSessionException.class,
+                            e -> assertThat(e.fault()).isEqualTo(Fault.TIMEOUT));
+        }
+    }
+
+    @Nested
+    class TakingOver {
+
+        private ScriptedElection.Candidate candidateThatGetsTheLock() {
+            ScriptedElection.Candidate job = election.candidate(1);
+            job.admit();
+            election.turn();
+            election.callbacks.runAll();
+            return job;
+        }
+
+        private void assertThatItLeadsAfter(ScriptedElection.Candidate job, Duration delay) {
+            assertThat(job.role()).isEqualTo(LeaderStatus.Role.TAKING_OVER);
+            assertThat(election.session().held).containsExactly(job.key);
+            election.run(delay.minusMillis(1));
+            assertThat(job.leads()).isFalse();
+            assertThat(election.journal()).contains("check").doesNotContain("onElected 1");
+            election.run(Duration.ofMillis(2));
+            assertThat(job.leads()).isTrue();
+            assertThat(election.journal()).contains("onElected " + job.contender.candidacy.terms());
+        }
+
+        @Test
+        void waitsUntilAServerThatRestartedHasRunForALease() {
+            election.server.uptime = Duration.ofSeconds(4);
+            assertThatItLeadsAfter(candidateThatGetsTheLock(), LEASE.minusSeconds(4));
+        }
+
+        @Test
+        void doesNotWaitIfTheServerHasRunForALease() {
+            election.server.uptime = LEASE;
+            assertThat(candidateThatGetsTheLock().leads()).isTrue();
+        }
+
+        @Test
+        void waitsALeaseAfterAPromotion() {
+            ScriptedElection.Candidate job = election.follower();
+            election.session().tries.add(fault(Fault.CONNECTION_LOST));
+            election.server.timeline++;
+            election.server.takenByOthers.clear();
+            election.turnAfter(RETRY_INTERVAL);
+            election.turnAfter(RECONNECT_STEP);
+            assertThatItLeadsAfter(job, LEASE);
+        }
+
+        @Test
+        void waitsALeaseAfterAPromotionAlsoIfItReconnectsMeanwhile() {
+            ScriptedElection.Candidate job = election.follower();
+            election.session().tries.add(fault(Fault.CONNECTION_LOST));
+            election.server.timeline++;
+            election.server.takenByOthers.clear();
+            election.turnAfter(RETRY_INTERVAL);
+            election.turnAfter(RECONNECT_STEP);
+            assertThat(job.role()).isEqualTo(LeaderStatus.Role.TAKING_OVER);
+            election.session().waits.add(fault(Fault.CONNECTION_LOST));
+            election.loop.await(0);
+            election.run(LEASE.minusMillis(1));
+            assertThat(election.journal()).doesNotContain("onElected 1");
+            election.run(Duration.ofMillis(2));
+            assertThat(election.journal()).contains("onElected 1");
+        }
+
+        @Test
+        void aServerThatDoesNotTellItsTimelineWasNotPromoted() {
+            election.server.timeline = 0;
+            ScriptedElection.Candidate job = election.follower();
+            for (int timeline : new int[] {5, 0, 5}) {
+                election.session().tries.add(fault(Fault.CONNECTION_LOST));
+                election.server.timeline = timeline;
+                election.turnAfter(RETRY_INTERVAL);
+                election.run(SECOND);
+            }
+            election.server.takenByOthers.clear();
+            election.run(RETRY_INTERVAL.plusMillis(1));
+            assertThat(job.leads()).isTrue();
+        }
+
+        @Test
+        void noneNeverWaits() {
+            use(ElectorOptions.builder().takeoverDelay(TakeoverDelay.NONE));
+            election.server.uptime = Duration.ofSeconds(1);
+            assertThat(candidateThatGetsTheLock().leads()).isTrue();
+        }
+
+        @Test
+        void aFixedDelayIsWaitedForEachTime() {
+            use(ElectorOptions.builder().takeoverDelay(TakeoverDelay.of(Duration.ofSeconds(20))));
+            assertThatItLeadsAfter(candidateThatGetsTheLock(), Duration.ofSeconds(20));
+        }
+
+        @Test
+        void nothingIsWaitedForAfterAnOrderlyRelease() {
+            use(ElectorOptions.builder().takeoverDelay(TakeoverDelay.of(Duration.ofSeconds(20))));
+            ScriptedElection.Candidate job = election.follower();
+            election.server.takenByOthers.clear();
+            election.hear("released bigint:1");
+            election.turn();
+            assertThat(job.leads()).isTrue();
+        }
+
+        @Test
+        void anOrderlyReleaseIsForgottenWhenSomebodyElseGotTheLock() {
+            use(ElectorOptions.builder().takeoverDelay(TakeoverDelay.of(Duration.ofSeconds(20))));
+            ScriptedElection.Candidate job = election.follower();
+            election.hear("released bigint:1");
+            election.turn(); // Too late: taken again.
+            election.server.takenByOthers.clear();
+            election.turnAfter(RETRY_INTERVAL);
+            assertThat(job.role()).isEqualTo(LeaderStatus.Role.TAKING_OVER);
+        }
+
+        @Test
+        void anOrderlyReleaseIsForgottenWhenSomebodyElseLeads() {
+            use(ElectorOptions.builder().takeoverDelay(TakeoverDelay.of(Duration.ofSeconds(20))));
+            ScriptedElection.Candidate job = election.follower();
+            job.signal(new Candidacy.Pause()); // So it doesn't try, and only hears of the other one.
+            election.turn();
+            election.hear("released bigint:1", Notices.ELECTED_ELSEWHERE);
+            job.signal(new Candidacy.Resume());
+            election.server.takenByOthers.clear();
+            election.turnAfter(RETRY_INTERVAL);
+            assertThat(job.role()).isEqualTo(LeaderStatus.Role.TAKING_OVER);
+        }
+
+        /** The former leader, from before the server's restart, may be cut off and trust itself still. */
+        @Test
+        void aReleaseByOneThatOnlyWaitedToLeadVouchesForNobody() {
+            election.server.uptime = SECOND;
+            ScriptedElection.Candidate waiting = candidateThatGetsTheLock();
+            waiting.resign();
+            election.turn();
+            assertThat(election.journal()).endsWith("release bigint:1 with \"freed bigint:1\", nobody leading");
+            election = new ScriptedElection();
+            election.server.uptime = SECOND;
+            ScriptedElection.Candidate next = election.follower();
+            election.server.takenByOthers.clear();
+            election.hear("freed bigint:1");
+            election.turn();
+            assertThat(election.journal()).startsWith("try [bigint:1]");
+            assertThat(next.role()).isEqualTo(LeaderStatus.Role.TAKING_OVER);
+        }
+
+        @Test
+        void anOrderlyReleaseIsForgottenWithTheSession() {
+            use(ElectorOptions.builder().takeoverDelay(TakeoverDelay.of(Duration.ofSeconds(20))));
+            ScriptedElection.Candidate job = election.follower();
+            election.hear("released bigint:1");
+            election.session().waits.add(fault(Fault.CONNECTION_LOST));
+            election.loop.await(0);
+            election.server.takenByOthers.clear();
+            election.run(SECOND);
+            assertThat(job.role()).isEqualTo(LeaderStatus.Role.TAKING_OVER);
+        }
+
+        @Test
+        void aSessionThatIsLostMeanwhileIsNoTerm() {
+            election.server.uptime = Duration.ofSeconds(4);
+            ScriptedElection.Candidate job = candidateThatGetsTheLock();
+            election.session().checks.add(fault(Fault.CONNECTION_LOST));
+            election.turnAfter(CHECK_INTERVAL);
+            election.callbacks.runAll();
+            assertThat(election.journal()).noneMatch(entry -> entry.startsWith("on"));
+            assertThat(job.role()).isEqualTo(LeaderStatus.Role.FOLLOWER);
+            assertThat(job.contender.candidacy.terms()).isZero();
+        }
+
+        @Test
+        void aProcessThatStoodStillMeanwhileDoesNotLeadOnAnOldCheck() { // C38
+            election.server.uptime = Duration.ofSeconds(4);
+            ScriptedElection.Candidate job = candidateThatGetsTheLock();
+            List<Boolean> seen = new ArrayList<>();
+            election.session().checks.add(() -> {
+                seen.add(job.leads());
+                throw new LockSessionException(Fault.CONNECTION_LOST, "scripted");
+            });
+            election.turnAfter(Duration.ofMinutes(5));
+            assertThat(seen).doesNotContain(true);
+            election.callbacks.runAll();
+            assertThat(election.journal()).doesNotContain("onElected 1");
+        }
+    }
+
+    @Nested
+    class Reconnecting {
+
+        @Test
+        void waitsLongerAfterEachFailure() {
+            for (int i = 0; i < 4; i++) {
+                election.opens.add(fault(Fault.UNREACHABLE));
+            }
+            election.candidate(1).admit();
+            for (int failures = 1; failures <= 4; failures++) {
+                Duration delay = RECONNECT_STEP.multipliedBy(failures);
+                assertThat(election.turn()).isEqualTo(delay);
+                election.turnAfter(delay.minusNanos(1));
+                assertThat(election.journal()).containsExactly("open");
+                election.ticker.advanceNanos(1);
+            }
+            election.turn();
+            assertThat(election.journal()).startsWith("open", "try [bigint:1]");
+        }
+
+        @Test
+        void tellsItsOutageWhileItLasts() {
+            election.opens.add(fault(Fault.UNREACHABLE));
+            election.opens.add(fault(Fault.STANDBY));
+            election.candidate(1).admit();
+            election.turn();
+            assertThat(outage()).isEqualTo(Fault.UNREACHABLE);
+            election.turnAfter(SECOND);
+            assertThat(outage()).isEqualTo(Fault.STANDBY);
+            assertThat(election.loop.view().facts()).isNull();
+            election.turnAfter(SECOND);
+            assertThat(election.loop.view().outage()).isNull();
+            assertThat(election.loop.view().facts()).isNotNull();
+        }
+
+        @Test
+        void opensAtMostOneSessionPerTurn() {
+            election.leader();
+            election.session().checks.add(fault(Fault.CONNECTION_LOST));
+            election.turnAfter(CHECK_INTERVAL);
+            assertThat(election.journal()).containsExactly("check", "abort, nobody leading");
+            election.opens.add(() -> {
+                ScriptedSession session = election.newSession();
+                session.checks.add(fault(Fault.CONNECTION_LOST));
+                return session;
+            });
+            election.callbacks.runAll();
+            election.turn();
+            assertThat(count(election.journal(), "open")).isOne();
+        }
+
+        @Test
+        void triesAtOnceAfterASessionThatLivedLongAndLaterAfterOneThatDidNot() {
+            election.leader();
+            election.session().checks.add(fault(Fault.CONNECTION_LOST));
+            assertThat(election.turnAfter(CHECK_INTERVAL)).isZero();
+            election.callbacks.runAll();
+            election.opens.add(() -> {
+                ScriptedSession session = election.newSession();
+                session.tries.add(fault(Fault.CONNECTION_LOST));
+                return session;
+            });
+            assertThat(election.turn()).isEqualTo(RECONNECT_STEP);
+        }
+
+        @Test
+        void forgetsItsFailuresOnlyWhenASessionHasProvedItselfForAWhile() {
+            for (int i = 0; i < 3; i++) {
+                election.opens.add(fault(Fault.UNREACHABLE));
+            }
+            ScriptedElection.Candidate job = election.candidate(1);
+            job.admit();
+            election.run(RECONNECT_STEP.multipliedBy(6));
+            election.turn();
+            assertThat(job.leads()).isTrue();
+            election.session().waits.add(fault(Fault.CONNECTION_LOST));
+            election.loop.await(0); // Too soon to forget: the fourth failure.
+            election.callbacks.runAll();
+            assertThat(election.turn()).isEqualTo(RECONNECT_STEP.multipliedBy(4));
+            election.run(Duration.ofMinutes(1));
+            assertThat(job.leads()).isTrue();
+            election.session().waits.add(fault(Fault.CONNECTION_LOST));
+            election.loop.await(0);
+            election.opens.add(fault(Fault.UNREACHABLE));
+            assertThat(election.turn()).isEqualTo(RECONNECT_STEP);
+        }
+
+        @Test
+        void forgetsItsFailuresAlsoWhileItFollows() {
+            election.opens.add(fault(Fault.UNREACHABLE));
+            election.opens.add(fault(Fault.UNREACHABLE));
+            ScriptedElection.Candidate job = election.candidate(1);
+            election.server.takenByOthers.add(job.key);
+            job.admit();
+            election.run(Duration.ofMinutes(1));
+            election.session().waits.add(fault(Fault.CONNECTION_LOST));
+            election.loop.await(0);
+            election.opens.add(fault(Fault.UNREACHABLE));
+            assertThat(election.turn()).isEqualTo(RECONNECT_STEP);
+        }
+
+        @Test
+        void aDefectOfTheOpenerIsAnOutageLikeAnother() {
+            election.opens.add(() -> {
+                throw new IllegalStateException("scripted");
+            });
+            election.candidate(1).admit();
+            assertThat(election.turn()).isEqualTo(RECONNECT_STEP);
+            assertThat(outage()).isEqualTo(Fault.UNREACHABLE);
+        }
+
+        @Test
+        void theDelaysGrowToTheirLimit() {
+            Backoff backoff = Backoff.of(ElectorOptions.defaults());
+            List<Long> millis = new ArrayList<>();
+            for (int i = 0; i < 20; i++) {
+                millis.add(backoff.afterFailure().toMillis());
+            }
+            assertThat(millis.get(0)).isBetween(200L, 300L);
+            assertThat(millis.get(3)).isBetween(1_600L, 2_400L);
+            assertThat(millis.subList(5, 20))
+                    .allSatisfy(delay -> assertThat(delay).isBetween(4_000L, 5_000L));
+            assertThat(new HashSet<>(millis)).as("jitter").hasSizeGreaterThan(5);
+            backoff.reset();
+            assertThat(backoff.afterFailure().toMillis()).isBetween(200L, 300L);
+        }
+    }
+
+    @Nested
+    class Closing {
+
+        private CompletableFuture<Void> admitted(ScriptedElection.Candidate job) {
+            CompletableFuture<Void> left = job.admit();
+            election.turn();
+            election.callbacks.runAll();
+            return left;
+        }
+
+        @Test
+        void aFollowerLeavesAtOnceAndTheSessionIsClosed() {
+            ScriptedElection.Candidate job = election.candidate(1);
+            election.server.takenByOthers.add(job.key);
+            CompletableFuture<Void> left = admitted(job);
+            election.journal();
+            job.signal(new Candidacy.Close());
+            election.turn();
+            assertThat(left).isCompleted();
+            assertThat(election.journal()).containsExactly("close");
+            assertThat(job.role()).isEqualTo(LeaderStatus.Role.STOPPED);
+            election.turnAfter(Duration.ofMinutes(1));
+            assertThat(election.journal()).as("after it has left").isEmpty(); // C34
+        }
+
+        @Test
+        void aLeaderLeavesWhenOnRevokedHasReturnedAndTheLockIsReleased() {
+            ScriptedElection.Candidate job = election.candidate(1);
+            CompletableFuture<Void> left = admitted(job);
+            election.journal();
+            job.signal(new Candidacy.Close());
+            election.turn();
+            assertThat(job.leads()).isFalse();
+            assertThat(left).isNotDone();
+            election.callbacks.runAll();
+            election.turn();
+            assertThat(left).isCompleted();
+            assertThat(election.journal())
+                    .containsExactly(
+                            "onRevoked 1 CLOSED",
+                            "release bigint:1 with \"released bigint:1\", nobody leading",
+                            "close");
+        }
+
+        @Test
+        void aLeaderWhoseOnRevokedHangsLeavesAfterTheRevokeTimeout() { // C36
+            ScriptedElection.Candidate job = election.candidate(1);
+            CompletableFuture<Void> left = admitted(job);
+            job.signal(new Candidacy.Close());
+            election.turn();
+            election.callbacks.loseAll();
+            election.run(REVOKE_TIMEOUT.minusMillis(1));
+            assertThat(left).isNotDone();
+            election.run(Duration.ofMillis(2));
+            assertThat(left).isCompleted();
+            assertThat(election.journal()).endsWith("close");
+        }
+
+        @Test
+        void aCandidateThatTakesOverReleasesTheLockAndWasNeverElected() {
+            election.server.uptime = SECOND;
+            ScriptedElection.Candidate job = election.candidate(1);
+            CompletableFuture<Void> left = admitted(job);
+            assertThat(job.role()).isEqualTo(LeaderStatus.Role.TAKING_OVER);
+            job.signal(new Candidacy.Close());
+            election.turn();
+            election.callbacks.runAll();
+            assertThat(left).isCompleted();
+            assertThat(election.journal())
+                    .endsWith("release bigint:1 with \"freed bigint:1\", nobody leading", "close")
+                    .noneMatch(entry -> entry.startsWith("on"));
+        }
+
+        @Test
+        void aLeaderThatResignsAlreadyLeavesAfterItsOnRevoked() { // C29
+            ScriptedElection.Candidate job = election.candidate(1);
+            CompletableFuture<Void> left = admitted(job);
+            job.resign();
+            election.turn();
+            job.signal(new Candidacy.Close());
+            election.turn();
+            assertThat(left).isNotDone();
+            election.callbacks.runAll();
+            election.turn();
+            assertThat(left).isCompleted();
+            assertThat(election.journal())
+                    .endsWith(
+                            "onRevoked 1 RESIGNED",
+                            "release bigint:1 with \"released bigint:1\", nobody leading",
+                            "close");
+        }
+
+        @Test
+        void aLeaderThatLosesTheSessionWhileItClosesIsRevokedOnce() { // C29
+            ScriptedElection.Candidate job = election.candidate(1);
+            CompletableFuture<Void> left = admitted(job);
+            job.signal(new Candidacy.Close());
+            election.turn();
+            election.session().checks.add(fault(Fault.CONNECTION_LOST));
+            election.turnAfter(CHECK_INTERVAL);
+            assertThat(left).isNotDone();
+            election.callbacks.runAll();
+            election.turn();
+            assertThat(left).isCompleted();
+            assertThat(count(election.journal(), "onRevoked")).isOne();
+        }
+
+        @Test
+        void afterALossItLeavesWhenOnRevokedHasReturnedOrWouldHaveHadTheTimeTo() { // C29
+            for (boolean returns : new boolean[] {true, false}) {
+                election = new ScriptedElection();
+                ScriptedElection.Candidate job = election.candidate(1);
+                CompletableFuture<Void> left = admitted(job);
+                election.session().checks.add(fault(Fault.CONNECTION_LOST));
+                election.turnAfter(CHECK_INTERVAL);
+                job.signal(new Candidacy.Close());
+                election.turn();
+                assertThat(left).isNotDone();
+                if (returns) {
+                    election.callbacks.runAll();
+                    election.turn();
+                } else {
+                    election.callbacks.loseAll();
+                    election.run(REVOKE_TIMEOUT);
+                    election.turn();
+                }
+                assertThat(left).isCompleted();
+            }
+        }
+
+        @Test
+        void leavesAtOnceWhileNoSessionCanBeOpened() {
+            election.opens.add(fault(Fault.UNREACHABLE));
+            ScriptedElection.Candidate job = election.candidate(1);
+            CompletableFuture<Void> left = admitted(job);
+            job.signal(new Candidacy.Close());
+            election.turn();
+            assertThat(left).isCompleted();
+            assertThat(election.journal()).containsExactly("open");
+        }
+
+        @Test
+        void theSessionStaysOpenForTheOthers() {
+            ScriptedElection.Candidate job = election.leader();
+            ScriptedElection.Candidate other = election.candidate(2);
+            other.admit();
+            election.turn();
+            job.signal(new Candidacy.Close());
+            election.run(SECOND.multipliedBy(5));
+            assertThat(other.leads()).isTrue();
+            assertThat(election.journal()).doesNotContain("close");
+        }
+
+        @Test
+        void whoeverHasLeftMayComeBackWithItsTermsCountedOn() {
+            ScriptedElection.Candidate job = election.leader();
+            job.signal(new Candidacy.Close());
+            election.run(SECOND);
+            CompletableFuture<Void> left = job.admit();
+            election.run(SECOND);
+            assertThat(job.leads()).isTrue();
+            assertThat(left).isNotDone();
+            assertThat(election.journal()).contains("onRevoked 1 CLOSED", "close", "open", "onElected 2");
+        }
+    }
+
+    @Nested
+    class Verifying {
+
+        @Test
+        void isTrueAfterACheckThatBeganLater() {
+            ScriptedElection.Candidate job = election.leader();
+            CompletableFuture<Boolean> verified = job.verify();
+            election.turnAfter(Duration.ofMillis(1));
+            election.callbacks.runAll();
+            assertThat(verified).isCompletedWithValue(true);
+            assertThat(election.journal()).containsExactly("check");
+        }
+
+        @Test
+        void isOneCheckForAll() {
+            ScriptedElection.Candidate job = election.leader();
+            job.verify();
+            job.verify();
+            election.turnAfter(CHECK_INTERVAL);
+            assertThat(election.journal()).containsExactly("check");
+        }
+
+        @ParameterizedTest
+        @EnumSource(Fault.class)
+        void isFalseIfTheCheckFails(Fault fault) {
+            ScriptedElection.Candidate job = election.leader();
+            CompletableFuture<Boolean> verified = job.verify();
+            election.session().checks.add(fault(fault));
+            election.turn();
+            election.callbacks.runAll();
+            assertThat(verified).isCompletedWithValue(false);
+        }
+
+        @Test
+        void isFalseIfTheLeaseRanOutDuringTheCheck() {
+            ScriptedElection.Candidate job = election.leader();
+            CompletableFuture<Boolean> verified = job.verify();
+            election.session().checks.add(() -> {
+                election.ticker.advance(TRUST_WINDOW);
+                return Set.of(job.key);
+            });
+            election.turn();
+            election.callbacks.runAll();
+            assertThat(verified).isCompletedWithValue(false);
+        }
+
+        @Test
+        void isFalseForAFollowerAndWithoutASession() {
+            ScriptedElection.Candidate follower = election.follower();
+            CompletableFuture<Boolean> following = follower.verify();
+            election.turn();
+            election.callbacks.runAll();
+            assertThat(following).isCompletedWithValue(false);
+            election.session().waits.add(fault(Fault.CONNECTION_LOST));
+            election.loop.await(0);
+            CompletableFuture<Boolean> lost = follower.verify();
+            election.opens.add(fault(Fault.UNREACHABLE));
+            election.turnAfter(SECOND);
+            election.callbacks.runAll();
+            assertThat(lost).isCompletedWithValue(false);
+        }
+    }
+
+    @Nested
+    class Futures {
+
+        @Test
+        void areNeverCompletedOnTheElectionThread() {
+            ScriptedElection.Candidate job = election.leader();
+            List<CompletableFuture<?>> futures = new ArrayList<>();
+            futures.add(job.verify());
+            CompletableFuture<Leadership> elected = new CompletableFuture<>();
+            election.loop.post(() -> job.contender.whenElected(elected));
+            futures.add(elected);
+            futures.add(
+                    job.contender.trustedLeadership().orElseThrow().revoked().toCompletableFuture());
+            election.turn();
+            futures.add(job.resign());
+            election.turn();
+            job.signal(new Candidacy.Drained(1));
+            election.turn();
+            assertThat(election.session().held).as("released").isEmpty();
+            assertThat(futures).noneMatch(CompletableFuture::isDone);
+            election.callbacks.runAll();
+            assertThat(futures).allMatch(CompletableFuture::isDone);
+        }
+
+        @Test
+        void ofTheNextTermAreCompletedWithIt() {
+            ScriptedElection.Candidate job = election.follower();
+            CompletableFuture<Leadership> elected = new CompletableFuture<>();
+            election.loop.post(() -> job.contender.whenElected(elected));
+            election.run(SECOND.multipliedBy(3));
+            assertThat(elected).isNotDone();
+            election.server.takenByOthers.clear();
+            election.run(RETRY_INTERVAL.plusMillis(1));
+            assertThat(elected).isCompletedWithValueMatching(Leadership::isValid);
+        }
+    }
+
+    @Nested
+    class Waiting {
+
+        @Test
+        void endsWithTheNextDeadline() {
+            use(ElectorOptions.builder()
+                    .retryInterval(Duration.ofSeconds(40))
+                    .maxReconnectDelay(Duration.ofSeconds(40))
+                    .coolDown(Duration.ofMillis(700))
+                    .revokeTimeout(Duration.ofMillis(500)));
+            ScriptedElection.Candidate job = election.candidate(1);
+            job.admit();
+            election.server.uptime = LEASE.minusMillis(300);
+            assertThat(election.turn()).as("taking over").isEqualTo(Duration.ofMillis(300));
+            assertThat(election.turnAfter(Duration.ofMillis(300))).as("check").isEqualTo(Duration.ofMillis(2_700));
+            job.resign();
+            assertThat(election.turn()).as("revoke timeout").isEqualTo(Duration.ofMillis(500));
+            election.callbacks.runAll();
+            assertThat(election.turn()).as("cool-down").isEqualTo(Duration.ofMillis(700));
+        }
+
+        @Test
+        void endsWithTheLease() {
+            use(ElectorOptions.builder().healthCheckInterval(Duration.ofSeconds(10)));
+            election.leader();
+            election.session().checks.add(() -> {
+                election.ticker.advance(Duration.ofSeconds(2));
+                throw new LockSessionException(Fault.CONNECTION_LOST, "scripted");
+            });
+            assertThat(election.turnAfter(SECOND)).isLessThanOrEqualTo(Duration.ofSeconds(9));
+        }
+
+        /** Whatever happens, whoever takes a turn exactly when the loop asked for one misses nothing. */
+        @ParameterizedTest
+        @ValueSource(longs = {1, 2, 3, 4, 5, 6, 7, 8})
+        void missesNoDeadline(long seed) {
+            RandomGenerator random = new java.util.Random(seed);
+            List<ScriptedElection.Candidate> jobs =
+                    LongStream.range(0, 3).mapToObj(election::candidate).toList();
+            jobs.forEach(ScriptedElection.Candidate::admit);
+            long lastCheckAt = election.ticker.nanos();
+            for (int i = 0; i < 3_000; i++) {
+                ScriptedElection.Candidate job = jobs.get(random.nextInt(3));
+                switch (random.nextInt(12)) {
+                    case 0 -> job.resign();
+                    case 1 -> job.signal(new Candidacy.Pause());
+                    case 2, 3 -> job.signal(new Candidacy.Resume());
+                    case 4 -> election.opens.add(fault(Fault.UNREACHABLE));
+                    case 5 -> {
+                        if (random.nextInt(10) == 0 && election.journal().contains("check")) {
+                            election.session().checks.add(fault(Fault.TIMEOUT));
+                        }
+                    }
+                    default -> {
+                        if (random.nextInt(3) > 0) {
+                            election.callbacks.runAll();
+                        }
+                    }
+                }
+                Duration wait = election.turn();
+                List<String> journal = election.journal();
+                if (journal.contains("check") || journal.contains("open")) {
+                    lastCheckAt = election.ticker.nanos();
+                }
+                for (ScriptedElection.Candidate each : jobs) {
+                    Candidacy candidacy = each.contender.candidacy;
+                    Long dueAt = candidacy.dueAt();
+                    if (dueAt != null && !(candidacy.phase() instanceof Candidacy.Follower)) {
+                        assertThat(dueAt - election.ticker.nanos()).isPositive();
+                        assertThat(wait.toNanos()).isLessThanOrEqualTo(dueAt - election.ticker.nanos());
+                    }
+                    if (candidacy.leads()) {
+                        assertThat(election.ticker.nanos() + wait.toNanos() - lastCheckAt)
+                                .as("between two checks of a leader")
+                                .isLessThanOrEqualTo(CHECK_INTERVAL.toNanos());
+                        assertThat(each.leads()).isTrue();
+                    }
+                }
+                election.ticker.advanceNanos(
+                        random.nextBoolean() ? wait.toNanos() : random.nextLong(wait.toNanos() + 1));
+            }
+            assertThat(jobs).extracting(job -> job.contender.candidacy.terms()).allMatch(terms -> terms > 5);
+        }
+    }
+
+    /** With the election's own thread and the system's clock. */
+    @Nested
+    @Timeout(30)
+    class OnItsOwnThread {
+
+        private static final Duration LONG = Duration.ofMinutes(1);
+
+        private final ScriptedSession.Server server = new ScriptedSession.Server();
+        private final BlockingQueue<ScriptedSession.Answer<LockSession>> opens = new LinkedBlockingQueue<>();
+        private final Contender contender = new Contender(
+                "test",
+                LockKey.of(1),
+                CallbackQueue.daemonThreads("test-callback"),
+                Ticker.SYSTEM,
+                new ListenerDispatcher.Outcome() {
+                    @Override
+                    public void started(long term) {}
+
+                    @Override
+                    public void startFailed(long term, Throwable failure) {}
+
+                    @Override
+                    public void drained(long term) {
+                        loop.signal(contender, new Candidacy.Drained(term));
+                    }
+
+                    @Override
+                    public void revokeFailed(long term, Throwable failure) {}
+                });
+        private ElectionLoop loop = loop(ElectorOptions.builder());
+        private CompletableFuture<Void> left = CompletableFuture.completedFuture(null);
+
+        private ElectionLoop loop(ElectorOptions.Builder builder) {
+            ElectorOptions options = builder.build();
+            return new ElectionLoop(
+                    "test",
+                    ScriptedElection.INSTANCE,
+                    options,
+                    new ElectionLoop.Surroundings(
+                            () -> opens.isEmpty()
+                                    ? newSession()
+                                    : opens.remove().give(),
+                            Ticker.SYSTEM,
+                            RandomGenerator.getDefault(),
+                            Backoff.of(options)));
+        }
+
+        private ScriptedSession newSession() {
+            ScriptedSession session = new ScriptedSession(server, call -> {});
+            session.waitsForReal = true;
+            return session;
+        }
+
+        private void enter() {
+            left = new CompletableFuture<>();
+            loop.enter(contender, false, left);
+        }
+
+        private void awaitLeadership(long term) {
+            await().until(() -> contender.leads() && contender.standing.terms() == term);
+        }
+
+        @AfterEach
+        void leave() throws Exception {
+            loop.signal(contender, new Candidacy.Close());
+            left.get(10, TimeUnit.SECONDS);
+        }
+
+        @Test
+        void aDefectOfASessionEndsTheTermAndTheSessionButNotTheElection() {
+            ScriptedSession defective = newSession();
+            opens.add(() -> {
+                throw new IllegalStateException("scripted: no session");
+            });
+            opens.add(() -> defective);
+            enter();
+            awaitLeadership(1);
+            try (LogCapture log = LogCapture.of(ElectionLoop.class, Level.ERROR)) {
+                defective.waits.add(() -> {
+                    throw new AssertionError("scripted: a bad wait");
+                });
+                loop.post(() -> {});
+                awaitLeadership(2);
+                assertThat(log.events())
+                        .singleElement()
+                        .satisfies(event -> assertThat(event.throwable()).hasMessage("scripted: a bad wait"));
+            }
+            assertThat(defective.isEnded()).isTrue();
+        }
+
+        @Test
+        void aCommandThatThrowsDoesNotEndTheElection() {
+            enter();
+            awaitLeadership(1);
+            loop.post(() -> {
+                throw new IllegalStateException("scripted: a bad command");
+            });
+            awaitLeadership(2);
+        }
+
+        @ParameterizedTest
+        @ValueSource(booleans = {true, false})
+        void aCommandEndsTheWait(boolean withSession) throws Exception {
+            loop = loop(ElectorOptions.builder()
+                    .leaseDuration(LONG.multipliedBy(5))
+                    .healthCheckInterval(LONG)
+                    .retryInterval(LONG.multipliedBy(3))
+                    .maxReconnectDelay(LONG.multipliedBy(3)));
+            if (!withSession) {
+                opens.add(fault(Fault.UNREACHABLE));
+            }
+            enter();
+            await().until(() -> withSession ? contender.leads() : loop.view().outage() != null);
+            for (int i = 0; i < 200; i++) {
+                CountDownLatch ran = new CountDownLatch(1);
+                loop.post(ran::countDown);
+                assertThat(ran.await(10, TimeUnit.SECONDS)).isTrue();
+            }
+        }
+
+        @Test
+        void itsThreadIsADaemonThatEndsWhenAllHaveLeftAndAnotherOneStartsForWhoeverComesBack() throws Exception {
+            List<Thread> threads = new ArrayList<>();
+            for (int term = 1; term <= 3; term++) {
+                enter();
+                CompletableFuture<Thread> thread = new CompletableFuture<>();
+                loop.post(() -> thread.complete(Thread.currentThread()));
+                threads.add(thread.get(10, TimeUnit.SECONDS));
+                awaitLeadership(term);
+                leave();
+            }
+            assertThat(threads).allSatisfy(thread -> {
+                assertThat(thread.isDaemon()).isTrue();
+                assertThat(thread.getName()).isEqualTo("pg-leader-test");
+                await().until(() -> !thread.isAlive());
+            });
+        }
+
+        @Test
+        void whateverItWaitsForCanBeBrokenOff() throws Exception {
+            CountDownLatch asked = new CountDownLatch(1);
+            CountDownLatch aborted = new CountDownLatch(1);
+            ScriptedSession hanging = new ScriptedSession(server, call -> {
+                if (call.equals("abort")) {
+                    aborted.countDown();
+                }
+            });
+            hanging.waitsForReal = true;
+            hanging.tries.add(() -> {
+                asked.countDown();
+                try {
+                    aborted.await();
+                } catch (InterruptedException e) {
+                    // The session's socket doesn't care; only its abort ends the wait.
+                    throw new AssertionError("interrupted before it was aborted", e);
+                }
+                throw new LockSessionException(Fault.CONNECTION_LOST, "aborted");
+            });
+            opens.add(() -> hanging);
+            enter();
+            asked.await();
+            loop.signal(contender, new Candidacy.Close());
+            loop.breakOff();
+            left.get(10, TimeUnit.SECONDS);
+            assertThat(hanging.isEnded()).isTrue();
+        }
+    }
+}

@@ -1,0 +1,131 @@
+package dev.pgleader;
+
+import static dev.pgleader.Candidate.PATIENCE;
+import static dev.pgleader.Candidate.direct;
+import static dev.pgleader.Candidate.freshKeyBits;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import dev.pgleader.LeaderStatus.Role;
+import dev.pgleader.lock.LockKey;
+import dev.pgleader.testkit.LogCapture;
+import dev.pgleader.testkit.PostgresServer;
+import dev.pgleader.testkit.PostgresServer.ShutdownMode;
+import dev.pgleader.testkit.Sql;
+import java.sql.Connection;
+import java.time.Duration;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.slf4j.event.Level;
+
+/** A server that forgot its locks is led only when every lease from before has run out. */
+@Timeout(120)
+class TakeoverDelayTest {
+
+    private static final Duration LEASE = Duration.ofSeconds(3);
+    private static final ElectorOptions AUTO = Candidate.FAST.toBuilder()
+            .leaseDuration(LEASE)
+            .takeoverDelay(TakeoverDelay.AUTO)
+            .build();
+
+    private static PostgresServer server;
+
+    private final LockKey key = LockKey.of(freshKeyBits());
+
+    @BeforeAll
+    static void launch() {
+        server = PostgresServer.launch();
+    }
+
+    @AfterAll
+    static void stop() {
+        server.close();
+    }
+
+    private Candidate start(String id, ElectorOptions options) {
+        return Candidate.start(id, direct(server), key, builder -> builder.options(options));
+    }
+
+    @Test
+    void afterARestartTheLockIsHeldForALeaseBeforeAnyoneLeads() {
+        try (LogCapture log = LogCapture.of(ElectionLoop.class, Level.INFO)) {
+            server.restart(ShutdownMode.FAST);
+            long restartedAt = System.nanoTime();
+            try (Candidate candidate = start("waiting", AUTO)) {
+                await().atMost(PATIENCE)
+                        .until(() -> candidate.elector().status().role() == Role.TAKING_OVER);
+                assertThat(candidate.elector().isLeader()).isFalse();
+                Candidate.Event elected = candidate.awaitElected(1);
+                // The server had started a little before the test saw it.
+                assertThat(Duration.ofNanos(elected.atNanos() - restartedAt)).isGreaterThan(LEASE.minusMillis(1500));
+                assertThat(log.messages(Level.INFO)).anyMatch(message -> message.contains("leads in"));
+            }
+        }
+    }
+
+    @Test
+    void theCrashOfASingleBackendCountsAsARestart() throws Exception {
+        try (Candidate settled = start("settled", AUTO)) {
+            settled.awaitElected(1);
+        }
+        try (Connection victim = server.connect()) {
+            int pid = Sql.backendPid(victim);
+            assertThat(new ProcessBuilder("kill", "-9", Integer.toString(pid))
+                            .start()
+                            .waitFor())
+                    .isZero();
+            await().atMost(PATIENCE).until(() -> !victim.isValid(1));
+        }
+        try (Candidate candidate = start("waiting", AUTO)) {
+            await().atMost(PATIENCE).until(() -> candidate.elector().status().role() == Role.TAKING_OVER);
+            candidate.awaitElected(1);
+        }
+    }
+
+    @Test
+    void anOrderlyReleaseIsTakenOverAtOnce() throws Exception {
+        ElectorOptions fixed = AUTO.toBuilder()
+                .takeoverDelay(TakeoverDelay.of(Duration.ofSeconds(4)))
+                .build();
+        try (Candidate first = start("first", fixed)) {
+            first.awaitElected(1);
+            try (Candidate second = start("second", fixed)) {
+                second.backendPid();
+                long resignedAt = System.nanoTime();
+                first.elector().resign().get(10, TimeUnit.SECONDS);
+                Candidate.Event elected = second.awaitElected(1);
+                assertThat(Duration.ofNanos(elected.atNanos() - resignedAt)).isLessThan(Duration.ofSeconds(3));
+            }
+        }
+    }
+
+    @Test
+    void aFixedDelayIsWaitedOutAfterACrash() {
+        ElectorOptions fixed = AUTO.toBuilder()
+                .takeoverDelay(TakeoverDelay.of(Duration.ofSeconds(2)))
+                .build();
+        try (Candidate candidate = start("waiting", fixed)) {
+            long startedAt = System.nanoTime();
+            Candidate.Event elected = candidate.awaitElected(1);
+            assertThat(Duration.ofNanos(elected.atNanos() - startedAt)).isGreaterThan(Duration.ofSeconds(2));
+        }
+    }
+
+    @Test
+    void aCandidateThatResignsWhileTakingOverVouchesForNothing() throws Exception {
+        server.restart(ShutdownMode.FAST);
+        try (Candidate first = start("first", AUTO)) {
+            await().atMost(PATIENCE).until(() -> first.elector().status().role() == Role.TAKING_OVER);
+            try (Candidate second = start("second", AUTO)) {
+                second.backendPid();
+                first.elector().pause().get(10, TimeUnit.SECONDS);
+                await().atMost(PATIENCE).until(() -> second.elector().status().role() == Role.TAKING_OVER);
+                second.awaitElected(1);
+                assertThat(first.events()).isEmpty();
+            }
+        }
+    }
+}
