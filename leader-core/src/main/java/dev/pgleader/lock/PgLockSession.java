@@ -179,7 +179,8 @@ final class PgLockSession implements LockSession {
                     connection.setAutoCommit(true);
                 }
                 second.physical().setPrepareThreshold(0);
-                queryString(connection, "SELECT 1");
+                // A pooler takes a backend for a connection only when there is a statement to run.
+                queryString(connection, SessionSql.LEASE_SETTING);
                 return second;
             } catch (SQLException e) {
                 second.abort();
