@@ -8,6 +8,7 @@ import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.Executor;
+import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -59,6 +60,12 @@ final class Contender {
     long termStartedAt;
     /** Whether the lock was given up in order since it was last seen taken. */
     boolean releasedInOrder;
+    /** Asked before each try whether to campaign; null if that needs no asking. */
+    private @Nullable BooleanSupplier gate;
+    /** What the gate said last. */
+    private boolean gateOpen = true;
+
+    private boolean askingGate;
     /** Whether this session has asked who leads. */
     boolean askedWhoLeads;
     /** Completed when the lock isn't held any more. */
@@ -96,6 +103,44 @@ final class Contender {
             event.accept(observer);
         } catch (Throwable e) {
             LOG.error("[{}] The observer {} failed", name, observer, e);
+        }
+    }
+
+    /** Has the candidate campaign only while {@code condition} holds; before the election begins. */
+    void campaignWhen(BooleanSupplier condition) {
+        gate = condition;
+        gateOpen = false;
+    }
+
+    /** Whether it competes now, as far as the gate has said so far; asks the gate anew. */
+    boolean campaigns(long now, Consumer<Runnable> electionThread, Runnable onOpened) {
+        if (!candidacy.wantsLock(now)) {
+            return false;
+        }
+        BooleanSupplier asked = gate;
+        if (asked != null && !askingGate) {
+            askingGate = true;
+            runAside(() -> {
+                boolean open = ask(asked);
+                electionThread.accept(() -> {
+                    askingGate = false;
+                    boolean opened = open && !gateOpen;
+                    gateOpen = open;
+                    if (opened) {
+                        onOpened.run();
+                    }
+                });
+            });
+        }
+        return gateOpen;
+    }
+
+    private boolean ask(BooleanSupplier asked) {
+        try {
+            return asked.getAsBoolean();
+        } catch (Throwable e) {
+            LOG.error("[{}] The condition to campaign failed, which counts as no", name, e);
+            return false;
         }
     }
 

@@ -432,7 +432,7 @@ final class ElectionLoop implements Runnable {
         long now = ticker.nanos();
         Map<LockKey, Contender> wanted = new LinkedHashMap<>();
         forEachContender(contender -> {
-            if (contender.candidacy.wantsLock(now)) {
+            if (contender.campaigns(now, this::post, () -> nextPollAt = ticker.nanos())) {
                 wanted.put(contender.key, contender);
             }
         });

@@ -16,6 +16,7 @@ import java.util.concurrent.Executor;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
 import java.util.random.RandomGenerator;
 import org.jspecify.annotations.Nullable;
@@ -92,6 +93,9 @@ public final class LeaderElector implements AutoCloseable {
                         RandomGenerator.getDefault(),
                         Backoff.of(options)));
         this.contender = new Contender(name, key, executor, ticker, new CallbackOutcome());
+        if (builder.campaignCondition != null) {
+            contender.campaignWhen(builder.campaignCondition);
+        }
         builder.listeners.forEach(this::addListener);
         builder.observers.forEach(this::addObserver);
         this.paused = builder.paused;
@@ -478,6 +482,7 @@ public final class LeaderElector implements AutoCloseable {
         private @Nullable String instanceId;
         private @Nullable Executor callbackExecutor;
         private boolean paused;
+        private @Nullable BooleanSupplier campaignCondition;
         private ElectorOptions options = ElectorOptions.defaults();
         private final List<LeadershipListener> listeners = new ArrayList<>();
         private final List<ElectionObserver> observers = new ArrayList<>();
@@ -552,6 +557,16 @@ public final class LeaderElector implements AutoCloseable {
          */
         public Builder callbackExecutor(Executor value) {
             callbackExecutor = value;
+            return this;
+        }
+
+        /**
+         * Has this instance compete only while the condition holds, such as that its caches are warm. It is asked on the
+         * callback executor, about once a {@link ElectorOptions#retryInterval()} while there is something to compete for;
+         * if it throws, it doesn't hold. A leader isn't asked: to give leadership up, {@link LeaderElector#resign()}.
+         */
+        public Builder campaignWhen(BooleanSupplier condition) {
+            campaignCondition = condition;
             return this;
         }
 

@@ -173,6 +173,27 @@ class LeaderElectorTest {
     }
 
     @Test
+    void campaignsOnlyWhenItMay() {
+        AtomicInteger asked = new AtomicInteger();
+        AtomicReference<Boolean> ready = new AtomicReference<>(false);
+        try (Candidate candidate = Candidate.start(
+                "gated",
+                direct(SERVER),
+                key,
+                builder -> builder.campaignWhen(() -> {
+                    if (asked.incrementAndGet() == 1) {
+                        throw new IllegalStateException("not even that is ready");
+                    }
+                    return ready.get();
+                }))) {
+            await().atMost(PATIENCE).until(() -> asked.get() > 3);
+            assertThat(candidate.elector().status().sinceLastAttempt()).isEmpty();
+            ready.set(true);
+            candidate.awaitElected(1);
+        }
+    }
+
+    @Test
     void aListenerAddedLateIsToldAndARemovedOneIsToldTheEnd() {
         try (Candidate leader = Candidate.startLeader("leader", direct(SERVER), key)) {
             BlockingQueue<String> told = new LinkedBlockingQueue<>();

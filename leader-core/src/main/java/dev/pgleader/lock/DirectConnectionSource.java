@@ -25,7 +25,7 @@ final class DirectConnectionSource extends ConnectionSource {
     private static final String URL_PREFIX = "jdbc:postgresql:";
     private static final String ADDRESS = "(?:\\[[^\\]/?@]*\\]|[^\\[\\]:,/?@]*)(?::\\d{1,5})?";
     private static final Pattern FORM = Pattern.compile(
-            URL_PREFIX + "(?://" + ADDRESS + "(?:," + ADDRESS + ")*(?:/[^/?]*)?|/?[^/?]*)(?:\\?.*)?", Pattern.DOTALL);
+            URL_PREFIX + "(?://" + ADDRESS + "(?:," + ADDRESS + ")*/[^/?]*|/{0,3}|[^/?]*)(?:\\?.*)?", Pattern.DOTALL);
 
     private final Driver driver = new Driver();
     private final Properties fromUrl;

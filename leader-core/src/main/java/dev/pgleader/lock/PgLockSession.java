@@ -180,7 +180,7 @@ final class PgLockSession implements LockSession {
                 }
                 second.physical().setPrepareThreshold(0);
                 // A pooler takes a backend for a connection only when there is a statement to run.
-                queryString(connection, SessionSql.LEASE_SETTING);
+                queryString(connection, SessionSql.NOTHING);
                 return second;
             } catch (SQLException e) {
                 second.abort();

@@ -27,6 +27,8 @@ final class SessionSql {
                    set_config('pgleader.session', ?, false)
             """;
 
+    static final String NOTHING = "SELECT 1";
+
     static final String AFFINITY = "SELECT pg_backend_pid(), nullif(current_setting('pgleader.session', true), '')";
 
     static final String SET =

@@ -116,6 +116,7 @@ class ConnectionSourceTest {
                 "jdbc:postgresql://owner:s3cret-Pa55@host:5432/db",
                 "jdbc:postgresql://s3cret-Pa55@host/db",
                 "jdbc:postgresql://host:1,owner:s3cret-Pa55@host:2/db",
+                "jdbc:postgresql://host?user=owner&password=s3cret-Pa55",
                 "jdbc:mysql://owner:s3cret-Pa55?x@host/db",
                 "jdbc:sqlserver://host:1433;user=owner;password=s3cret-Pa55",
                 "jdbc:oracle:thin:owner/s3cret-Pa55@//host:1521/db",
