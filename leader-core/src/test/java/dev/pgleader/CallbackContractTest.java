@@ -34,7 +34,7 @@ class CallbackContractTest {
 
     private static final PostgresServer SERVER = PostgresServer.shared();
     private static final LockTable LOCKS = new LockTable(SERVER, PostgresServer.DEFAULT_DATABASE);
-    private static final int ROUNDS = Integer.getInteger("callback.rounds", 100);
+    private static final int ROUNDS = Integer.getInteger("callback.rounds", 50);
 
     private final long bits = freshKeyBits();
     private final LockKey key = LockKey.of(bits);
