@@ -57,7 +57,7 @@ record Candidacy(Phase phase, long terms, int failedStarts, boolean paused, bool
     /** The leader's work of a term couldn't start. */
     record StartFailed(long term) implements Signal {}
 
-    /** The leader's work of a term has started. */
+    /** The leader's work of a term has started, and gone on for the longest cool-down: earlier failures are forgotten. */
     record Started(long term) implements Signal {}
 
     /** All callbacks of a term have returned. */
@@ -96,6 +96,11 @@ record Candidacy(Phase phase, long terms, int failedStarts, boolean paused, bool
      * @param revokeTimeout how long a voluntary exit waits for the callbacks
      */
     record Times(long coolDown, long revokeTimeout) {}
+
+    /** How long a candidate waits at the most when its work can't start again and again. */
+    static long longestCoolDown(Times times) {
+        return times.coolDown() << MOST_COOL_DOWN_DOUBLINGS;
+    }
 
     /** A candidate that has led {@code terms} terms before and competes at once. */
     static Candidacy start(long terms, boolean paused, long now) {

@@ -58,6 +58,8 @@ final class Contender {
     LeaderInfo knownLeader;
 
     long termStartedAt;
+    /** The last term that all listeners took up. */
+    long takenUpTerm;
     /** Whether the lock was given up in order since it was last seen taken. */
     boolean releasedInOrder;
     /** Asked before each try whether to campaign; null if that needs no asking. */

@@ -129,6 +129,11 @@ final class ElectionLoop implements Runnable {
         post(() -> apply(contender, signal));
     }
 
+    /** All listeners of a contender have taken up a term; whether their work goes well is still to be seen. */
+    void takenUp(Contender contender, long term) {
+        post(() -> contender.takenUpTerm = term);
+    }
+
     SessionView view() {
         return view;
     }
@@ -306,6 +311,12 @@ final class ElectionLoop implements Runnable {
                         RevocationReason.LEASE_EXPIRED,
                         Fault.TIMEOUT,
                         "No check succeeded for " + options.trustWindow().toMillis() + " ms, the trust window");
+            }
+            if (contender.candidacy.leads()
+                    && contender.candidacy.failedStarts() > 0
+                    && contender.takenUpTerm == contender.candidacy.terms()
+                    && isDue(contender.termStartedAt + Candidacy.longestCoolDown(times))) {
+                apply(contender, new Candidacy.Started(contender.takenUpTerm));
             }
             Long dueAt = contender.candidacy.dueAt();
             if (dueAt != null && isDue(dueAt)) {
@@ -533,8 +544,8 @@ final class ElectionLoop implements Runnable {
         contender.knownLeader = null;
         contender.publish();
         Duration lasted = contender.termAge(ticker.nanos());
-        contender.dispatcher.revoked(leadership, reason);
         contender.completeRevoked(leadership, reason);
+        contender.dispatcher.revoked(leadership, reason);
         contender.observe(observer -> observer.revoked(leadership, reason, lasted));
         LOG.info(
                 "[{}] Revoked, term {}, {}, after {} ms", contender.name, leadership.term(), reason, lasted.toMillis());

@@ -299,7 +299,7 @@ public final class LeaderElector implements AutoCloseable {
         CompletableFuture<Leadership> elected = new CompletableFuture<>();
         loop.post(() -> contender.whenElected(elected));
         try {
-            return Optional.of(elected.get(timeout.toNanos(), TimeUnit.NANOSECONDS));
+            return Optional.of(elected.get(TimeUnit.NANOSECONDS.convert(timeout), TimeUnit.NANOSECONDS));
         } catch (TimeoutException e) {
             return leadership();
         } catch (ExecutionException e) {
@@ -438,7 +438,7 @@ public final class LeaderElector implements AutoCloseable {
 
         @Override
         public void started(long term) {
-            loop.signal(contender, new Candidacy.Started(term));
+            loop.takenUp(contender, term);
         }
 
         @Override
@@ -553,7 +553,8 @@ public final class LeaderElector implements AutoCloseable {
 
         /**
          * Where callbacks run; by default on daemon threads of the elector's own. Callbacks of one elector run one at a time
-         * whatever the executor does. If it refuses a task, the callback runs on a thread of its own.
+         * whatever the executor does. If it refuses a task, the callback runs on a thread of its own; but it must not
+         * accept a task and drop it: an elector whose callbacks never return doesn't compete again.
          */
         public Builder callbackExecutor(Executor value) {
             callbackExecutor = value;

@@ -186,6 +186,17 @@ class CallbackQueueTest {
         assertThat(threads).doesNotContain(Thread.currentThread());
     }
 
+    /** As on the thread of a user interface, which hands a task to itself for later. */
+    @Test
+    void anExecutorMayRunATaskLaterInTheThreadThatGaveIt() {
+        List<Runnable> later = new ArrayList<>();
+        List<Thread> threads = new CopyOnWriteArrayList<>();
+        CallbackQueue queue = new CallbackQueue(later::add, "test");
+        queue.execute(() -> threads.add(Thread.currentThread()));
+        later.get(0).run();
+        assertThat(threads).containsExactly(Thread.currentThread());
+    }
+
     @Test
     void knowsItsOwnTasksThread() throws Exception {
         CallbackQueue queue = new CallbackQueue(pool, "test");

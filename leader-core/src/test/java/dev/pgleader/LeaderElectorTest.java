@@ -289,6 +289,22 @@ class LeaderElectorTest {
     }
 
     @Test
+    void workThatFailsAgainAndAgainWaitsLongerEachTime() {
+        try (Candidate leader = Candidate.start("leader", direct(SERVER), key)) {
+            leader.elector().runWhileLeader(leadership -> {
+                throw new IllegalStateException("the work never goes well");
+            });
+            long first =
+                    leader.awaitElected(2).atNanos() - leader.awaitRevoked(1).atNanos();
+            long third =
+                    leader.awaitElected(4).atNanos() - leader.awaitRevoked(3).atNanos();
+            assertThat(Duration.ofNanos(third))
+                    .isGreaterThan(FAST.coolDown().multipliedBy(3))
+                    .isGreaterThan(Duration.ofNanos(first));
+        }
+    }
+
+    @Test
     void stopsAndStartsAgain() throws Exception {
         try (Candidate candidate = Candidate.startLeader("only", direct(SERVER), key)) {
             for (int term = 2; term <= 4; term++) {

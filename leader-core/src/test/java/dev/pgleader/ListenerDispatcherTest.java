@@ -290,6 +290,21 @@ class ListenerDispatcherTest {
     }
 
     @Test
+    void theEndOfATermThatWasNotToldIsNotTheEndOfTheOneBefore() {
+        Runnable removal = dispatcher.add(new Listener("a"));
+        revoke(elect(1), RevocationReason.SESSION_LOST);
+        Leadership second = elect(2);
+        executor.runAll();
+        revoke(second, RevocationReason.SESSION_LOST);
+        executor.runAll();
+        told.clear();
+        revoke(elect(3), RevocationReason.SESSION_LOST);
+        removal.run();
+        executor.runAll();
+        assertThat(told).containsExactly("started 3", "drained 3");
+    }
+
+    @Test
     void aListenerThatIsRemovedAndWasToldNothingHearsNothing() {
         Runnable removal = dispatcher.add(new Listener("a"));
         executor.runAll();

@@ -19,28 +19,34 @@ import org.jspecify.annotations.Nullable;
 final class ScriptedElection {
 
     /** One elector's part, wired to the loop as {@link LeaderElector} does it, with a listener that writes to the journal. */
-    final class Candidate implements LeadershipListener, ListenerDispatcher.Outcome {
+    final class Job implements LeadershipListener, ListenerDispatcher.Outcome {
 
         final LockKey key;
         final Contender contender;
+        /** Of the last {@link #admit()}. */
+        CompletableFuture<Void> left = new CompletableFuture<>();
+        /** Of the last {@link #resign()}. */
+        CompletableFuture<Void> released = new CompletableFuture<>();
+        /** Of the last {@link #verify()}. */
+        CompletableFuture<Boolean> verified = new CompletableFuture<>();
         /** Thrown by each onElected. */
         @Nullable
         Throwable failsWith;
 
-        private Candidate(LockKey key) {
+        private Job(LockKey key) {
             this.key = key;
             this.contender = new Contender(key.toString(), key, callbacks, ticker, this);
             var unused = contender.dispatcher.add(this);
         }
 
-        CompletableFuture<Void> admit() {
-            return admit(false);
+        void admit() {
+            admit(false);
         }
 
-        CompletableFuture<Void> admit(boolean paused) {
-            CompletableFuture<Void> left = new CompletableFuture<>();
-            loop.post(() -> loop.admit(contender, paused, left));
-            return left;
+        void admit(boolean paused) {
+            CompletableFuture<Void> leaves = new CompletableFuture<>();
+            left = leaves;
+            loop.post(() -> loop.admit(contender, paused, leaves));
         }
 
         void signal(Candidacy.Signal signal) {
@@ -48,20 +54,20 @@ final class ScriptedElection {
         }
 
         /** As {@link LeaderElector#resign()} does it. */
-        CompletableFuture<Void> resign() {
-            CompletableFuture<Void> released = new CompletableFuture<>();
+        void resign() {
+            CompletableFuture<Void> releases = new CompletableFuture<>();
+            released = releases;
             loop.post(() -> {
-                contender.untilReleased.add(released);
+                contender.untilReleased.add(releases);
                 loop.apply(contender, new Candidacy.StepDown(RevocationReason.RESIGNED));
             });
-            return released;
         }
 
         /** As {@link LeaderElector#verify()} does it. */
-        CompletableFuture<Boolean> verify() {
-            CompletableFuture<Boolean> verified = new CompletableFuture<>();
-            loop.post(() -> loop.verify(proven -> contender.completeAside(verified, proven && contender.leads())));
-            return verified;
+        void verify() {
+            CompletableFuture<Boolean> verifies = new CompletableFuture<>();
+            verified = verifies;
+            loop.post(() -> loop.verify(proven -> contender.completeAside(verifies, proven && contender.leads())));
         }
 
         boolean leads() {
@@ -118,7 +124,7 @@ final class ScriptedElection {
     final ElectorOptions options;
     final ElectionLoop loop;
     private final List<String> journal = new ArrayList<>();
-    private final List<Candidate> candidates = new ArrayList<>();
+    private final List<Job> candidates = new ArrayList<>();
     private @Nullable ScriptedSession latest;
 
     ScriptedElection() {
@@ -136,16 +142,16 @@ final class ScriptedElection {
                 "test", INSTANCE, options, new ElectionLoop.Surroundings(this::open, ticker, random, linearBackoff()));
     }
 
-    Candidate candidate(long key) {
-        Candidate candidate = new Candidate(LockKey.of(key));
+    Job candidate(long key) {
+        Job candidate = new Job(LockKey.of(key));
         candidates.add(candidate);
         return candidate;
     }
 
     /** A candidate that leads and whose listener knows it; its journal begins afterwards. */
-    Candidate leader() {
-        Candidate leader = candidate(1);
-        var unused = leader.admit();
+    Job leader() {
+        Job leader = candidate(1);
+        leader.admit();
         turn();
         callbacks.runAll();
         turn();
@@ -157,10 +163,10 @@ final class ScriptedElection {
     }
 
     /** A candidate that follows somebody else; its journal begins afterwards. */
-    Candidate follower() {
-        Candidate follower = candidate(1);
+    Job follower() {
+        Job follower = candidate(1);
         server.takenByOthers.add(follower.key);
-        var unused = follower.admit();
+        follower.admit();
         turn();
         journal.clear();
         return follower;
@@ -182,7 +188,7 @@ final class ScriptedElection {
     }
 
     private boolean isAnyoneLeading() {
-        return candidates.stream().anyMatch(Candidate::leads);
+        return candidates.stream().anyMatch(Job::leads);
     }
 
     /** The session that was opened last. */
