@@ -112,7 +112,9 @@ abstract class PostgresLockSessionContract extends LockSessionContract {
             latencies.add(Duration.ofNanos(noticed.get(10, TimeUnit.SECONDS) - start));
         }
         // The median: one pause of the machine says nothing.
-        assertThat(latencies.stream().sorted().toList().get(2)).as("%s", latencies).isLessThan(lossIsNoticedWithin());
+        assertThat(latencies.stream().sorted().toList().get(2))
+                .as("%s", latencies)
+                .isLessThan(lossIsNoticedWithin());
     }
 
     @Test
