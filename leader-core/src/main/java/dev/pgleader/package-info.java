@@ -4,7 +4,7 @@
  * <h2>What is promised</h2>
  *
  * <ul>
- *   <li><b>At most one leader.</b> At no moment do two instances with the same key and database both have {@link
+ *   <li><b>At most one leader.</b> Wherever a lock becomes free because its lease ran out or its leader gave it up, at no moment do two instances with the same key and database both have {@link
  *       dev.pgleader.LeaderElector#isLeader()} true. A leader trusts itself until {@code start of its last good check +
  *       trustWindow}; the server ends its session, and so frees the lock, when it has been silent for {@code leaseDuration},
  *       counted from the end of that check; and {@code trustWindow < leaseDuration}.
@@ -20,12 +20,12 @@
  * safety margin. The server enforces {@code idle_session_timeout}, and forgets no lock while it runs. A server that
  * restarts or fails over forgets all locks; that is what {@link dev.pgleader.TakeoverDelay} is for.
  *
- * <p>One case is left: the lock is freed at the server without the lease having run out, while the leader is cut off or stopped
- * and so doesn't hear of it. That takes an operator who ends its session or unlocks its locks by hand, a device in between that
- * resets the connection towards the server only, or a promotion that a candidate which wasn't there before can't know of. The
- * old leader may then trust itself for the rest of its trust window. Where that matters, set {@link
- * dev.pgleader.TakeoverDelay#of} to the lease duration: then every takeover waits out the lease but that after an orderly
- * release.
+ * <p>What is left is a lock that the server frees while its lease still runs, since the leader's connection ends: its session is
+ * terminated or its locks are unlocked by hand, the network resets the connection, or a standby is promoted that this process
+ * never saw before. A leader that runs hears of it from its socket within milliseconds; one that is stopped or cut off at that
+ * moment may trust itself for the rest of its trust window, and a candidate that tries in that time gets the lock. Where that
+ * matters, set {@link dev.pgleader.TakeoverDelay#of} to the lease duration: then every takeover waits out the lease but that
+ * after an orderly release, and there are never two leaders.
  *
  * <h2>What isn't promised</h2>
  *

@@ -49,7 +49,7 @@ final class ElectorProcess {
                         .healthCheckInterval(Duration.parse(args[7]))
                         .healthCheckTimeout(Duration.parse(args[8]))
                         .retryInterval(Duration.parse(args[9]))
-                        .takeoverDelay(args[10].equals("NONE") ? TakeoverDelay.NONE : TakeoverDelay.AUTO)
+                        .takeoverDelay(takeoverDelay(args[10]))
                         .build())
                 .listener(new LeadershipListener() {
                     @Override
@@ -81,6 +81,14 @@ final class ElectorProcess {
         elector.start();
         worker.start();
         new CountDownLatch(1).await();
+    }
+
+    private static TakeoverDelay takeoverDelay(String text) {
+        return switch (text) {
+            case "NONE" -> TakeoverDelay.NONE;
+            case "AUTO" -> TakeoverDelay.AUTO;
+            default -> TakeoverDelay.of(Duration.parse(text));
+        };
     }
 
     private static void work(LeaderElector elector) {

@@ -27,7 +27,8 @@ import java.util.function.Consumer;
  * Some electors in JVMs of their own, each behind a network of its own, on a server that has to put up with as much as they: in
  * bursts, faults strike at random; then all is healed, and somebody has to lead within the bound. At no time may two lead.
  *
- * <p>What the guarantee excludes isn't done: an operator ends no session of a leader that is cut off or stopped.
+ * <p>A session that is terminated or reset frees its lock at once, whether or not its leader hears of it in the same moment. So
+ * every takeover waits out the lease here, but that after an orderly release: then there are never two leaders, whatever happens.
  */
 final class FaultSoak implements AutoCloseable {
 
@@ -40,6 +41,7 @@ final class FaultSoak implements AutoCloseable {
             .healthCheckInterval(Duration.ofMillis(300))
             .healthCheckTimeout(Duration.ofMillis(700))
             .retryInterval(Duration.ofMillis(200))
+            .takeoverDelay(TakeoverDelay.of(Duration.ofSeconds(2)))
             .build();
 
     /**
