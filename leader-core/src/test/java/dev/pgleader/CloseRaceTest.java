@@ -24,8 +24,8 @@ import org.junit.jupiter.api.Timeout;
 class CloseRaceTest {
 
     private static final PostgresServer SERVER = PostgresServer.shared();
-    private static final int ROUNDS = Integer.getInteger("close.rounds", 20);
-    private static final int CYCLES = Integer.getInteger("close.cycles", 100);
+    private static final int ROUNDS = Integer.getInteger("close.rounds", 12);
+    private static final int CYCLES = Integer.getInteger("close.cycles", 60);
 
     private final long bits = freshKeyBits();
     private final LockKey key = LockKey.of(bits);

@@ -10,7 +10,7 @@ import org.junit.jupiter.api.Test;
 /** Whatever strikes, there are never two leaders, and soon one again. */
 class FaultSoakTest {
 
-    private static final Duration SHORT = Duration.ofSeconds(25);
+    private static final Duration SHORT = Duration.ofSeconds(15);
     private static final int LEAST_FAULTS_A_MINUTE = 25;
 
     @Test
