@@ -719,14 +719,9 @@ final class ElectionLoop implements Runnable {
         try {
             return current.findHolder(contender.key).map(holder -> {
                 LeaderInfo known = contender.knownLeader;
-                String prefix = "pg-leader/";
-                String application = holder.applicationName();
                 return known != null && known.backendPid() == holder.backendPid()
                         ? known
-                        : new LeaderInfo(
-                                application.startsWith(prefix) ? application.substring(prefix.length()) : application,
-                                holder.backendPid(),
-                                Optional.empty());
+                        : new LeaderInfo(holder.instanceId(), holder.backendPid(), Optional.empty());
             });
         } catch (LockSessionException e) {
             loseSession(e);

@@ -107,7 +107,7 @@ final class DirectConnectionSource extends ConnectionSource {
         PGProperty.LOGIN_TIMEOUT.set(properties, 0);
         PGProperty.QUERY_TIMEOUT.set(properties, 0);
         PGProperty.TCP_KEEP_ALIVE.set(properties, true);
-        PGProperty.APPLICATION_NAME.set(properties, PgLockSession.APPLICATION_NAME_PREFIX);
+        PGProperty.APPLICATION_NAME.set(properties, PgLockSession.APPLICATION_NAME);
         // A named statement belongs to a backend, so a pooler that changes backends would fail it with an unhelpful
         // error.
         PGProperty.PREPARE_THRESHOLD.set(properties, 0);

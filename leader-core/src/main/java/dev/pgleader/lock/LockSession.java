@@ -49,7 +49,15 @@ public interface LockSession {
      * @param backendPid the holder's backend
      * @param applicationName what the holder's session calls itself
      */
-    record Holder(int backendPid, String applicationName) {}
+    record Holder(int backendPid, String applicationName) {
+
+        /** The instance id of a lock session; what another session calls itself. */
+        public String instanceId() {
+            return applicationName.startsWith(PgLockSession.INSTANCE_PREFIX)
+                    ? applicationName.substring(PgLockSession.INSTANCE_PREFIX.length())
+                    : applicationName;
+        }
+    }
 
     /** What was true when the session was opened. */
     Facts facts();

@@ -25,7 +25,8 @@ import org.slf4j.LoggerFactory;
 /** A {@link LockSession} on PostgreSQL. */
 final class PgLockSession implements LockSession {
 
-    static final String APPLICATION_NAME_PREFIX = "pg-leader";
+    static final String APPLICATION_NAME = "pg-leader";
+    static final String INSTANCE_PREFIX = APPLICATION_NAME + "/";
 
     private static final Logger LOG = LoggerFactory.getLogger(PgLockSession.class);
     private static final int OLDEST_SERVER = 14;
@@ -239,7 +240,7 @@ final class PgLockSession implements LockSession {
         String thirdOfLeaseSeconds =
                 Long.toString(settings.lease().plusMillis(2999).toSeconds() / 3);
         Map<String, String> wanted = new LinkedHashMap<>();
-        wanted.put("application_name", APPLICATION_NAME_PREFIX + "/" + settings.instanceId());
+        wanted.put("application_name", INSTANCE_PREFIX + settings.instanceId());
         wanted.put("idle_session_timeout", leaseMillis + "ms");
         // The role's own limits are for other sessions. A statement that hangs ends with the lease, too.
         wanted.put("statement_timeout", leaseMillis + "ms");
@@ -490,10 +491,8 @@ final class PgLockSession implements LockSession {
         return e.getSQLState() == null ? String.valueOf(e.getMessage()) : e.getMessage() + " (" + e.getSQLState() + ")";
     }
 
-    /** Class 08, connection exception, and the shutdown conditions of class 57 (57P01 to 57P05). */
     private static boolean isConnectionLost(SQLException e) {
-        String state = String.valueOf(e.getSQLState());
-        return state.startsWith("08") || state.startsWith("57P") || hasCause(e, IOException.class);
+        return SqlStates.isEndOfSession(e) || hasCause(e, IOException.class);
     }
 
     private static boolean hasCause(Throwable e, Class<? extends Throwable> type) {
