@@ -1,6 +1,7 @@
 package dev.pgleader;
 
 import dev.pgleader.lock.ConnectionSource;
+import dev.pgleader.lock.Credentials;
 import dev.pgleader.lock.LockKey;
 import dev.pgleader.testkit.JavaProcess;
 import dev.pgleader.testkit.PostgresServer;
@@ -22,11 +23,19 @@ final class ElectorProcess {
     private ElectorProcess() {}
 
     static JavaProcess start(PostgresServer server, int port, long bits, String id, ElectorOptions options) {
+        String url = "jdbc:postgresql://localhost:" + port + "/" + PostgresServer.DEFAULT_DATABASE;
+        Credentials superuser = new Credentials(server.superuser(), server.superuserPassword());
+        return describe(url, superuser, bits, id, options).start();
+    }
+
+    /** A process that isn't started yet. */
+    static JavaProcess.Builder describe(
+            String url, Credentials credentials, long bits, String id, ElectorOptions options) {
         return JavaProcess.builder(ElectorProcess.class)
                 .arguments(
-                        "jdbc:postgresql://localhost:" + port + "/" + PostgresServer.DEFAULT_DATABASE,
-                        server.superuser(),
-                        server.superuserPassword(),
+                        url,
+                        credentials.user(),
+                        credentials.password(),
                         Long.toString(bits),
                         id,
                         options.leaseDuration().toString(),
@@ -34,8 +43,20 @@ final class ElectorProcess {
                         options.healthCheckInterval().toString(),
                         options.healthCheckTimeout().toString(),
                         options.retryInterval().toString(),
-                        options.takeoverDelay().toString())
-                .start();
+                        options.takeoverDelay().toString(),
+                        Boolean.toString(options.unenforcedLeaseAccepted()));
+    }
+
+    /**
+     * The last moment at which a process was sure to lead in a term, by {@link System#nanoTime()}, as far as it has told.
+     */
+    static long lastLed(JavaProcess process, long term) {
+        return process.lines().stream()
+                .map(line -> line.text().split(" ", -1))
+                .filter(words -> words[0].equals("led") && words[1].equals(Long.toString(term)))
+                .mapToLong(words -> Long.parseLong(words[3]))
+                .reduce((earlier, later) -> later)
+                .orElseThrow(() -> new AssertionError(process + " never led in term " + term));
     }
 
     public static void main(String[] args) throws InterruptedException {
@@ -50,6 +71,7 @@ final class ElectorProcess {
                         .healthCheckTimeout(Duration.parse(args[8]))
                         .retryInterval(Duration.parse(args[9]))
                         .takeoverDelay(takeoverDelay(args[10]))
+                        .unenforcedLeaseAccepted(Boolean.parseBoolean(args[11]))
                         .build())
                 .listener(new LeadershipListener() {
                     @Override

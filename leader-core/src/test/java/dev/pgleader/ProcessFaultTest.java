@@ -4,12 +4,15 @@ import static dev.pgleader.Candidate.freshKeyBits;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
+import dev.pgleader.lock.ConnectionSource;
+import dev.pgleader.lock.LockKey;
 import dev.pgleader.testkit.JavaProcess;
 import dev.pgleader.testkit.LockTable;
 import dev.pgleader.testkit.PostgresServer;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -91,6 +94,36 @@ class ProcessFaultTest {
             assertThat(stopped.awaitLine("woke", PATIENCE).text()).isEqualTo("woke true");
             assertThat(stopped.lines()).noneMatch(line -> line.text().startsWith("revoked"));
             assertThat(hasElected(other)).isFalse();
+        }
+    }
+
+    @Test
+    void aProcessThatForgetsToCloseEndsAndItsLockIsFree() throws Exception { // X04
+        try (JavaProcess forgetful = JavaProcess.start(
+                        Forgetful.class,
+                        SERVER.url(PostgresServer.DEFAULT_DATABASE),
+                        SERVER.superuser(),
+                        SERVER.superuserPassword(),
+                        Long.toString(bits));
+                LockTable locks = new LockTable(SERVER, PostgresServer.DEFAULT_DATABASE)) {
+            assertThat(forgetful.exitCode(PATIENCE)).isZero();
+            assertThat(forgetful.lines()).extracting(JavaProcess.Line::text).contains("leads: true");
+            locks.awaitFree(bits, PATIENCE);
+        }
+    }
+
+    /** A main method that comes to its end while its elector leads. */
+    static final class Forgetful {
+        public static void main(String[] arguments) throws InterruptedException {
+            LeaderElector elector = LeaderElector.builder()
+                    .connectTo(ConnectionSource.of(arguments[0], arguments[1], arguments[2]))
+                    .key(LockKey.of(Long.parseLong(arguments[3])))
+                    .options(Candidate.FAST)
+                    .build();
+            elector.runWhileLeader(leadership -> new CountDownLatch(1).await());
+            elector.start();
+            boolean leads = elector.awaitLeadership(PATIENCE).isPresent();
+            System.out.println("leads: " + leads);
         }
     }
 

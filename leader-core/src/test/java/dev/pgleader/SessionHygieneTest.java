@@ -10,6 +10,7 @@ import com.zaxxer.hikari.HikariConfig;
 import com.zaxxer.hikari.HikariDataSource;
 import dev.pgleader.lock.ConnectionSource;
 import dev.pgleader.lock.LockKey;
+import dev.pgleader.lock.LockSessionException.Fault;
 import dev.pgleader.testkit.LockTable;
 import dev.pgleader.testkit.LogCapture;
 import dev.pgleader.testkit.PostgresServer;
@@ -179,7 +180,6 @@ class SessionHygieneTest {
         try (PostgresServer small = PostgresServer.builder()
                 .setting("max_connections", "8")
                 .setting("superuser_reserved_connections", "0")
-                .setting("reserved_connections", "0")
                 .launch()) {
             List<Connection> others = new ArrayList<>();
             Map<String, String> impatient = Map.of("connectTimeout", "5");
@@ -194,12 +194,15 @@ class SessionHygieneTest {
                                     .elector()
                                     .status()
                                     .problem()
-                                    .filter(problem -> problem.message().contains("too many clients"))
+                                    .filter(problem -> problem.fault() == Fault.UNREACHABLE
+                                            && problem.message().contains("too many clients"))
                                     .isPresent());
+                    assertThat(candidate.elector().isLeader()).isFalse();
                     for (Connection other : others) {
                         other.close();
                     }
                     candidate.awaitElected(1);
+                    assertThat(candidate.elector().status().problem()).isEmpty();
                 }
             }
         }

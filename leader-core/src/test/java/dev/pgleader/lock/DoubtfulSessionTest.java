@@ -112,6 +112,28 @@ class DoubtfulSessionTest {
             assertThat(table.holders(KEY.bits())).hasSize(1);
         }
 
+        @Test
+        @DisplayName("C12, C26, X16: the session's settings are those of its lease")
+        void settings() throws Exception {
+            // TCP timeouts read back without a unit, and as what the kernel made of them.
+            Map<String, String> settings = Map.of(
+                    "idle_session_timeout", "20s",
+                    "tcp_user_timeout", "20000",
+                    "tcp_keepalives_idle", "7",
+                    "tcp_keepalives_interval", "7",
+                    "tcp_keepalives_count", "2",
+                    "client_connection_check_interval", "6666ms",
+                    "statement_timeout", "20s",
+                    "lock_timeout", "0",
+                    "idle_in_transaction_session_timeout", "0",
+                    "application_name", "pg-leader/doubtful");
+            for (Map.Entry<String, String> setting : settings.entrySet()) {
+                assertThat(Sql.text(backend, "SHOW " + setting.getKey()))
+                        .as(setting.getKey())
+                        .isEqualTo(setting.getValue());
+            }
+        }
+
         @ParameterizedTest
         @ValueSource(strings = {"0", "1h", "5s"})
         @DisplayName("C26: a check refuses a lease that somebody changed")

@@ -280,6 +280,48 @@ class PoolerTest {
         }
     }
 
+    @Test
+    @DisplayName("X22: a transaction lock is exclusive also behind a pooler that shares backends between transactions")
+    void transactionLock() throws Exception {
+        int clients = 4;
+        int transactions = 12;
+        try (PgBouncer pooler = pooler(PoolMode.TRANSACTION, true, 3);
+                Connection observer = SERVER.connect(DATABASE)) {
+            Sql.execute(observer, "DROP TABLE IF EXISTS counter");
+            Sql.execute(observer, "CREATE TABLE counter AS SELECT 0 AS n");
+            List<Future<Integer>> traffic = traffic(pooler, 2);
+            PGSimpleDataSource dataSource = new PGSimpleDataSource();
+            dataSource.setUrl(pooler.url(DATABASE, Map.of("user", SERVER.superuser(), "prepareThreshold", "0")));
+            AdvisoryLocks locks = AdvisoryLocks.on(dataSource);
+            List<Future<Integer>> counts = new ArrayList<>();
+            for (int i = 0; i < clients; i++) {
+                counts.add(executor.submit(() -> {
+                    for (int n = 0; n < transactions; n++) {
+                        locks.runInTransaction(KEY, Duration.ofSeconds(30), PoolerTest::increment);
+                    }
+                    return transactions;
+                }));
+            }
+            for (Future<Integer> count : counts) {
+                assertThat(count.get(40, TimeUnit.SECONDS)).isEqualTo(transactions);
+            }
+            over.set(true);
+            for (Future<Integer> client : traffic) {
+                assertThat(client.get(10, TimeUnit.SECONDS)).isPositive();
+            }
+            assertThat(Sql.text(observer, "SELECT n FROM counter")).isEqualTo(Integer.toString(clients * transactions));
+            assertThat(table.advisoryRows()).isEmpty();
+        }
+    }
+
+    /** Loses an update unless it is alone. */
+    private static boolean increment(Connection connection) throws SQLException {
+        String n = Sql.text(connection, "SELECT n FROM counter");
+        Sql.execute(connection, "SELECT pg_sleep(0.002)");
+        Sql.execute(connection, "UPDATE counter SET n = " + n + " + 1");
+        return true;
+    }
+
     private static PgBouncer pooler(PoolMode mode, boolean roundRobin, int poolSize) {
         return PgBouncer.before(SERVER)
                 .poolMode(mode)

@@ -210,6 +210,7 @@ public final class JavaProcess implements AutoCloseable {
         private final List<String> arguments = new ArrayList<>();
         private final List<String> jvmOptions = new ArrayList<>();
         private final Map<String, String> environment = new LinkedHashMap<>();
+        private List<String> launcher = List.of();
 
         private Builder(Class<?> main) {
             this.main = main;
@@ -234,8 +235,14 @@ public final class JavaProcess implements AutoCloseable {
             return this;
         }
 
+        /** Starts the JVM within a network of its own. */
+        public Builder within(NetworkNamespace network) {
+            launcher = network.launcher();
+            return this;
+        }
+
         public JavaProcess start() {
-            List<String> command = new ArrayList<>();
+            List<String> command = new ArrayList<>(launcher);
             command.add(ProcessHandle.current().info().command().orElse("java"));
             // Faster to start; these processes live for seconds.
             command.addAll(List.of("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"));

@@ -16,6 +16,7 @@ import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.sql.Statement;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -379,9 +380,10 @@ public final class PostgresServer implements AutoCloseable {
         Files.writeString(data.resolve("postgresql.conf"), lines, StandardOpenOption.APPEND);
     }
 
-    private void authenticate(String method) throws IOException {
-        String rules = Stream.of("all", "replication")
-                .map(database -> "host " + database + " all " + LoopbackPorts.HOST + "/32 " + method + "\n")
+    private void authenticate(String method, List<String> clients) throws IOException {
+        String rules = clients.stream()
+                .flatMap(client -> Stream.of("all", "replication")
+                        .map(database -> "host " + database + " all " + client + "/32 " + method + "\n"))
                 .collect(Collectors.joining());
         write("pg_hba.conf", rules);
     }
@@ -516,6 +518,7 @@ public final class PostgresServer implements AutoCloseable {
 
         private final Map<String, String> settings = new LinkedHashMap<>();
         private @Nullable PostgresBinaries binaries;
+        private final List<String> clients = new ArrayList<>(List.of(LoopbackPorts.HOST));
         private String authentication = "trust";
         private boolean tls;
 
@@ -532,6 +535,12 @@ public final class PostgresServer implements AutoCloseable {
         public Builder setting(String name, String value) {
             settings.put(name, value);
             return this;
+        }
+
+        /** Lets clients within this network connect to {@link NetworkNamespace#serverAddress()}. */
+        public Builder reachableFrom(NetworkNamespace network) {
+            clients.add(network.clientAddress());
+            return setting("listen_addresses", LoopbackPorts.HOST + "," + network.serverAddress());
         }
 
         /** Takes another PostgreSQL than the one on the class path. */
@@ -572,7 +581,7 @@ public final class PostgresServer implements AutoCloseable {
 
         private void prepare(PostgresServer server) throws IOException {
             Directories.copy(server.binaries.dataTemplate(), server.data, path -> true);
-            server.authenticate(authentication);
+            server.authenticate(authentication, clients);
             Map<String, String> all = new LinkedHashMap<>(settings);
             all.put("port", Integer.toString(server.port));
             if (tls) {

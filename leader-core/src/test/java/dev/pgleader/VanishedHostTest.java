@@ -1,0 +1,104 @@
+package dev.pgleader;
+
+import static dev.pgleader.Candidate.FAST;
+import static dev.pgleader.Candidate.PATIENCE;
+import static dev.pgleader.Candidate.direct;
+import static dev.pgleader.Candidate.freshKeyBits;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import dev.pgleader.lock.Credentials;
+import dev.pgleader.lock.LockKey;
+import dev.pgleader.testkit.JavaProcess;
+import dev.pgleader.testkit.NetworkNamespace;
+import dev.pgleader.testkit.PostgresServer;
+import java.time.Duration;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.DisplayName;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/** A leader whose machine is gone: no kernel is left that would tell the server. */
+@Timeout(120)
+class VanishedHostTest {
+
+    private static final String ROLE = "without_lease";
+    private static final ElectorOptions OPTIONS = FAST.toBuilder()
+            .leaseDuration(Duration.ofSeconds(3))
+            .unenforcedLeaseAccepted(true)
+            .build();
+    private static final Duration BOUND =
+            OPTIONS.leaseDuration().plus(OPTIONS.retryInterval()).plusSeconds(2);
+
+    @BeforeAll
+    static void requireNetworkNamespaces() {
+        assumeTrue(NetworkNamespace.available(), "this user can't make a network namespace");
+    }
+
+    /** An election between a leader that is going to vanish and another instance. */
+    private static final class Election implements AutoCloseable {
+
+        private final long bits = freshKeyBits();
+        private final JavaProcess vanishing;
+        private final Candidate other;
+
+        Election(PostgresServer server, NetworkNamespace network, String role) {
+            String database = "/" + PostgresServer.DEFAULT_DATABASE;
+            String url = "jdbc:postgresql://" + network.serverAddress() + ":" + server.port() + database;
+            vanishing = ElectorProcess.describe(url, new Credentials(role, ""), bits, role, OPTIONS)
+                    .within(network)
+                    .start();
+            vanishing.awaitLine("elected 1", PATIENCE);
+            other = Candidate.start("other", direct(server), LockKey.of(bits), builder -> builder.options(OPTIONS));
+            other.backendPid();
+        }
+
+        void assertReplacedSince(long unpluggedAt) {
+            Candidate.Event elected = other.awaitElected(1);
+            assertThat(Duration.ofNanos(elected.atNanos() - unpluggedAt)).isLessThan(BOUND);
+            assertThat(ElectorProcess.lastLed(vanishing, 1)).isLessThan(elected.atNanos());
+        }
+
+        @Override
+        public void close() {
+            other.close();
+            vanishing.close();
+        }
+    }
+
+    @Test
+    @DisplayName("C12: the lease frees the lock of a host that vanished, and without it the keepalives of our session do")
+    void aHostThatVanishesIsReplacedInTime() throws Exception {
+        try (NetworkNamespace network = NetworkNamespace.create();
+                PostgresServer server =
+                        PostgresServer.builder().reachableFrom(network).launch()) {
+            refuseLeases(server);
+            try (Election withLease = new Election(server, network, server.superuser());
+                    Election withoutLease = new Election(server, network, ROLE)) {
+                long unpluggedAt = System.nanoTime();
+                network.unplug();
+                withLease.vanishing.kill();
+                withLease.assertReplacedSince(unpluggedAt);
+                withoutLease.assertReplacedSince(unpluggedAt);
+            }
+        }
+    }
+
+    /** As services built on PostgreSQL do, to one role. */
+    private static void refuseLeases(PostgresServer server) throws Exception {
+        server.createRole(ROLE, "");
+        server.execute("ALTER ROLE " + ROLE + " SET search_path = refusing, pg_catalog");
+        server.execute("""
+                CREATE SCHEMA refusing;
+                GRANT USAGE ON SCHEMA refusing TO without_lease;
+                CREATE FUNCTION refusing.set_config(name text, value text, local boolean) RETURNS text
+                LANGUAGE plpgsql AS $$
+                BEGIN
+                    IF name = 'idle_session_timeout' THEN
+                        RAISE EXCEPTION 'unrecognized configuration parameter "%"', name USING ERRCODE = '42704';
+                    END IF;
+                    RETURN pg_catalog.set_config(name, value, local);
+                END $$
+                """);
+    }
+}
