@@ -11,13 +11,10 @@ import static org.awaitility.Awaitility.await;
 import dev.pgleader.LeaderStatus.Role;
 import dev.pgleader.lock.ConnectionSource;
 import dev.pgleader.lock.LockKey;
-import dev.pgleader.lock.LockSessionException;
 import dev.pgleader.testkit.LockTable;
-import dev.pgleader.testkit.LogCapture;
 import dev.pgleader.testkit.PostgresServer;
 import java.time.Duration;
 import java.util.NoSuchElementException;
-import java.util.Optional;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
@@ -27,7 +24,6 @@ import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
-import org.slf4j.event.Level;
 
 /** What a user does with an elector, on a real server that behaves. */
 @Timeout(60)
@@ -382,31 +378,5 @@ class LeaderElectorTest {
         assertThatThrownBy(() -> LeaderElector.builder().instanceId("x".repeat(54)))
                 .hasMessageContaining("53");
         assertThatThrownBy(() -> LeaderElector.builder().name("")).hasMessageContaining("blank");
-    }
-
-    @Test
-    void aWrongPasswordIsACampaignThatSaysSoOnceAndNeverShowsIt() throws Exception {
-        try (PostgresServer server = PostgresServer.builder().passwords().launch();
-                LogCapture log = LogCapture.of("dev.pgleader", Level.DEBUG)) {
-            ConnectionSource wrong = ConnectionSource.of(
-                    server.url(PostgresServer.DEFAULT_DATABASE), server.superuser(), "not-the-secret");
-            AtomicInteger failures = new AtomicInteger();
-            ElectionObserver counter = new ElectionObserver() {
-                @Override
-                public void sessionFailed(LockSessionException.Fault fault, String message) {
-                    failures.incrementAndGet();
-                }
-            };
-            try (Candidate candidate = Candidate.start("candidate", wrong, key, builder -> builder.observer(counter))) {
-                LeaderStatus.Problem problem = await().atMost(PATIENCE)
-                        .until(() -> candidate.elector().status().problem(), Optional::isPresent)
-                        .orElseThrow();
-                assertThat(problem.message()).contains("password authentication failed");
-                await().atMost(PATIENCE).until(() -> failures.get() >= 3);
-                assertThat(log.messages(Level.WARN)).hasSize(1);
-                assertThat(candidate.elector().status().toString()).doesNotContain("not-the-secret");
-                assertThat(log.events().toString()).doesNotContain("not-the-secret");
-            }
-        }
     }
 }

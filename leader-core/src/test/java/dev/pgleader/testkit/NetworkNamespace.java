@@ -76,7 +76,8 @@ public final class NetworkNamespace implements AutoCloseable {
     /** Pulls the cable for good. */
     public void unplug() {
         try {
-            Command.run(List.of("ip", "link", "set", interfaceName, "down"));
+            // At the far end: here there is still a route, and what is sent is lost.
+            within("ip", "link", "set", peer(), "down");
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
@@ -106,7 +107,7 @@ public final class NetworkNamespace implements AutoCloseable {
             throw new IOException("no network namespace: "
                     + new String(holder.getErrorStream().readAllBytes(), UTF_8));
         }
-        String peer = interfaceName + "p";
+        String peer = peer();
         // Both ends in one step, so that none stays behind whenever this JVM is killed.
         Command.run(List.of(
                 "ip",
@@ -130,5 +131,9 @@ public final class NetworkNamespace implements AutoCloseable {
         List<String> all = new ArrayList<>(launcher());
         all.addAll(List.of(command));
         Command.run(all);
+    }
+
+    private String peer() {
+        return interfaceName + "p";
     }
 }
