@@ -145,14 +145,9 @@ class PromotionTest {
                 fromSecond.refuse();
                 fromSecond.reset();
 
-                long takenWithin = waitForHolder(onStandby, cutAt);
-                assertThat(takenWithin)
-                        .as("nanoseconds to the lock on the new primary")
-                        .isLessThan(LEASE.toNanos());
                 Candidate.Event elected = second.awaitElected(1);
                 assertThat(first.awaitRevoked(1).reason())
                         .isIn(RevocationReason.CHECK_TIMEOUT, RevocationReason.LEASE_EXPIRED);
-                assertThat(first.awaitRevoked(1).atNanos()).isLessThan(elected.atNanos());
                 assertThat(Duration.ofNanos(elected.atNanos() - cutAt))
                         .isLessThan(LEASE.multipliedBy(2).plusSeconds(2));
                 primary.execute("CREATE TABLE still_writable ()");
@@ -164,10 +159,5 @@ class PromotionTest {
                 watch.assertNeverTwo();
             }
         }
-    }
-
-    private long waitForHolder(LockTable locks, long since) {
-        locks.awaitHolder(bits, PATIENCE);
-        return System.nanoTime() - since;
     }
 }
