@@ -29,8 +29,7 @@ class VanishedHostTest {
             .leaseDuration(Duration.ofSeconds(3))
             .unenforcedLeaseAccepted(true)
             .build();
-    private static final Duration BOUND =
-            OPTIONS.leaseDuration().plus(OPTIONS.retryInterval()).plusSeconds(2);
+    private static final Duration AFTER_THE_LEASE = OPTIONS.retryInterval().plusSeconds(2);
 
     @BeforeAll
     static void requireNetworkNamespaces() {
@@ -60,9 +59,9 @@ class VanishedHostTest {
             other.backendPid();
         }
 
-        void assertReplacedSince(long unpluggedAt) {
+        void assertReplaced(long unpluggedAt, Duration within) {
             Candidate.Event elected = requireNonNull(other).awaitElected(1);
-            assertThat(Duration.ofNanos(elected.atNanos() - unpluggedAt)).isLessThan(BOUND);
+            assertThat(Duration.ofNanos(elected.atNanos() - unpluggedAt)).isLessThan(within);
             assertThat(ElectorProcess.lastLed(vanishing, 1)).isLessThan(elected.atNanos());
         }
 
@@ -90,8 +89,10 @@ class VanishedHostTest {
                 long unpluggedAt = System.nanoTime();
                 network.unplug();
                 withLease.vanishing.kill();
-                withLease.assertReplacedSince(unpluggedAt);
-                withoutLease.assertReplacedSince(unpluggedAt);
+                withLease.assertReplaced(unpluggedAt, OPTIONS.leaseDuration().plus(AFTER_THE_LEASE));
+                // Twice, since TCP repeats an answer that was under way at growing intervals, and gives up after one.
+                withoutLease.assertReplaced(
+                        unpluggedAt, OPTIONS.leaseDuration().multipliedBy(2).plus(AFTER_THE_LEASE));
             }
         }
     }

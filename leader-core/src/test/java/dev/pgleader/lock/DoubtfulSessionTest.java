@@ -185,7 +185,7 @@ class DoubtfulSessionTest {
     }
 
     @Test
-    @DisplayName("C01, F14: a connection that a pool hands out locked is refused, and never handed out again")
+    @DisplayName("C01, X11, F14: a connection that a pool hands out locked is refused, and never handed out again")
     void leftBehindLocked() throws SQLException {
         HikariConfig config = new HikariConfig();
         config.setJdbcUrl(SERVER.url(DATABASE, Map.of("user", SERVER.superuser())));
