@@ -3,11 +3,6 @@ package dev.pgleader;
 import java.util.ArrayDeque;
 import java.util.Queue;
 import java.util.concurrent.Executor;
-import java.util.concurrent.SynchronousQueue;
-import java.util.concurrent.ThreadFactory;
-import java.util.concurrent.ThreadPoolExecutor;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicInteger;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -19,7 +14,6 @@ import org.slf4j.LoggerFactory;
 final class CallbackQueue implements Executor {
 
     private static final Logger LOG = LoggerFactory.getLogger(CallbackQueue.class);
-    private static final long IDLE_THREAD_SECONDS = 5;
 
     private final Executor executor;
     private final String threadName;
@@ -35,14 +29,6 @@ final class CallbackQueue implements Executor {
     CallbackQueue(Executor executor, String threadName) {
         this.executor = executor;
         this.threadName = threadName;
-    }
-
-    /** Daemon threads, as many as there are tasks at a time, that end when they are idle for some seconds. */
-    static Executor daemonThreads(String namePrefix) {
-        AtomicInteger count = new AtomicInteger();
-        ThreadFactory factory = task -> daemon(task, namePrefix + "-" + count.incrementAndGet());
-        return new ThreadPoolExecutor(
-                0, Integer.MAX_VALUE, IDLE_THREAD_SECONDS, TimeUnit.SECONDS, new SynchronousQueue<>(), factory);
     }
 
     static Thread daemon(Runnable task, String name) {

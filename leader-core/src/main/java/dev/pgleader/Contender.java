@@ -58,8 +58,9 @@ final class Contender {
     LeaderInfo knownLeader;
 
     long termStartedAt;
-    /** The last term that all listeners took up. */
-    long takenUpTerm;
+    /** The last term that all listeners took up; whether their work goes well is still to be seen. Of the callbacks. */
+    volatile long takenUpTerm;
+
     /** Whether the lock was given up in order since it was last seen taken. */
     boolean releasedInOrder;
     /** Asked before each try whether to campaign; null if that needs no asking. */

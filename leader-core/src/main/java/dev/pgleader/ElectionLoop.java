@@ -19,6 +19,7 @@ import java.util.Queue;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Consumer;
 import java.util.random.RandomGenerator;
@@ -65,6 +66,9 @@ final class ElectionLoop implements Runnable {
     private final Backoff backoff;
 
     private final Queue<Runnable> commands = new ConcurrentLinkedQueue<>();
+    /** Whether somebody has woken the election thread since it last looked for commands. */
+    private final AtomicBoolean woken = new AtomicBoolean();
+
     private final Object lifecycle = new Object();
     private volatile @Nullable Thread thread;
     private volatile @Nullable LockSession session;
@@ -85,7 +89,12 @@ final class ElectionLoop implements Runnable {
     private long nextOutageReminderAt;
     private final Set<Fault> faultsOfOutage = EnumSet.noneOf(Fault.class);
 
-    ElectionLoop(String name, String instanceId, ElectorOptions options, Surroundings surroundings) {
+    ElectionLoop(
+            String name,
+            String instanceId,
+            ElectorOptions options,
+            @Nullable Spread spread,
+            Surroundings surroundings) {
         this.name = name;
         this.instanceId = instanceId;
         this.options = options;
@@ -105,6 +114,9 @@ final class ElectionLoop implements Runnable {
     /** Has the command run on the election thread. */
     void post(Runnable command) {
         commands.add(command);
+        if (!woken.compareAndSet(false, true)) {
+            return;
+        }
         LockSession current = session;
         if (current != null) {
             current.wake();
@@ -127,11 +139,6 @@ final class ElectionLoop implements Runnable {
     /** Feeds a signal to a contender. */
     void signal(Contender contender, Candidacy.Signal signal) {
         post(() -> apply(contender, signal));
-    }
-
-    /** All listeners of a contender have taken up a term; whether their work goes well is still to be seen. */
-    void takenUp(Contender contender, long term) {
-        post(() -> contender.takenUpTerm = term);
     }
 
     SessionView view() {
@@ -286,6 +293,7 @@ final class ElectionLoop implements Runnable {
     }
 
     private void runCommands() {
+        woken.set(false);
         for (Runnable command = commands.poll(); command != null; command = commands.poll()) {
             command.run();
         }

@@ -190,7 +190,7 @@ public final class ElectorOptions {
                 + unenforcedLeaseAccepted;
     }
 
-    private static Duration positive(String name, Duration value) {
+    static Duration positive(String name, Duration value) {
         if (value.compareTo(SHORTEST) < 0 || value.compareTo(LONGEST) > 0) {
             throw new IllegalArgumentException(name + " must be at least 1 ms and at most 1 day, but is " + value);
         }

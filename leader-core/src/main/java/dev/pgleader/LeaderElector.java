@@ -3,8 +3,6 @@ package dev.pgleader;
 import dev.pgleader.lock.ConnectionSource;
 import dev.pgleader.lock.LockKey;
 import dev.pgleader.lock.LockSession;
-import java.net.InetAddress;
-import java.net.UnknownHostException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -13,12 +11,10 @@ import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Executor;
-import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
-import java.util.random.RandomGenerator;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -46,7 +42,7 @@ public final class LeaderElector implements AutoCloseable {
 
     private static final Logger LOG = LoggerFactory.getLogger(LeaderElector.class);
 
-    private enum State {
+    enum State {
         STOPPED,
         STARTED,
         CLOSED
@@ -57,42 +53,23 @@ public final class LeaderElector implements AutoCloseable {
         void run() throws Exception;
     }
 
+    private final LeaderElectorGroup group;
+    private final ElectionLoop loop;
     private final String name;
     private final LockKey key;
-    private final String instanceId;
-    private final ElectorOptions options;
-    private final Ticker ticker;
-    private final ElectionLoop loop;
     private final Contender contender;
-    private final String connectionDescription;
 
     private final Object lifecycle = new Object();
-    private State state = State.STOPPED;
+    private volatile State state = State.STOPPED;
     private boolean paused;
-    private CompletableFuture<Void> left = CompletableFuture.completedFuture(null);
+    private volatile CompletableFuture<Void> left = CompletableFuture.completedFuture(null);
 
-    private LeaderElector(Builder builder, LockKey key, ConnectionSource source) {
+    private LeaderElector(Builder builder, LeaderElectorGroup group, String name, LockKey key) {
+        this.group = group;
+        this.loop = group.loop();
+        this.name = name;
         this.key = key;
-        this.name = builder.name == null ? key.name().orElseGet(key::toString) : builder.name;
-        this.instanceId = builder.instanceId == null ? defaultInstanceId() : builder.instanceId;
-        this.options = builder.options;
-        this.ticker = Ticker.SYSTEM;
-        this.connectionDescription = source.toString();
-        Executor executor = builder.callbackExecutor == null
-                ? CallbackQueue.daemonThreads("pg-leader-" + name + "-callback")
-                : builder.callbackExecutor;
-        LockSession.Settings settings = new LockSession.Settings(
-                instanceId, options.leaseDuration(), options.healthCheckTimeout(), !options.unenforcedLeaseAccepted());
-        this.loop = new ElectionLoop(
-                name,
-                instanceId,
-                options,
-                new ElectionLoop.Surroundings(
-                        () -> LockSession.open(source, settings),
-                        ticker,
-                        RandomGenerator.getDefault(),
-                        Backoff.of(options)));
-        this.contender = new Contender(name, key, executor, ticker, new CallbackOutcome());
+        this.contender = new Contender(name, key, group.executor(), group.ticker(), new CallbackOutcome());
         if (builder.campaignCondition != null) {
             contender.campaignWhen(builder.campaignCondition);
         }
@@ -101,9 +78,9 @@ public final class LeaderElector implements AutoCloseable {
         this.paused = builder.paused;
     }
 
-    /** A builder that needs a connection source and a key. */
+    /** A builder that needs a connection source and a key; for many electors on one connection see {@link LeaderElectorGroup}. */
     public static Builder builder() {
-        return new Builder();
+        return new Builder(null);
     }
 
     /**
@@ -120,7 +97,13 @@ public final class LeaderElector implements AutoCloseable {
                 return;
             }
             state = State.STARTED;
-            LOG.info("[{}] Starting as {} for {} on {}: {}", name, instanceId, key, connectionDescription, options);
+            LOG.info(
+                    "[{}] Starting as {} for {} on {}: {}",
+                    name,
+                    group.instanceId(),
+                    key,
+                    group.connectionDescription(),
+                    group.options());
             CompletableFuture<Void> leaving = left;
             CompletableFuture<Void> leavesNext = new CompletableFuture<>();
             left = leavesNext;
@@ -158,7 +141,11 @@ public final class LeaderElector implements AutoCloseable {
     }
 
     private void leave(State next) {
-        CompletableFuture<Void> leaving;
+        beginToLeave(next);
+        group.awaitLeaving(List.of(this));
+    }
+
+    void beginToLeave(State next) {
         synchronized (lifecycle) {
             if (state == State.STARTED) {
                 loop.signal(contender, new Candidacy.Close());
@@ -166,42 +153,36 @@ public final class LeaderElector implements AutoCloseable {
             if (state != State.CLOSED) {
                 state = next;
             }
-            leaving = left;
         }
-        if (contender.dispatcher.isInCallback()) {
-            return;
-        }
-        try {
-            awaitLeaving(leaving);
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
+        if (next == State.CLOSED) {
+            var unused = left.thenRun(() -> group.remove(this));
         }
     }
 
-    private void awaitLeaving(CompletableFuture<Void> leaving) throws InterruptedException {
-        Duration roundTrips = options.healthCheckTimeout().multipliedBy(2);
-        if (isDone(leaving, roundTrips)) {
-            return;
-        }
-        boolean inTerm = !contender.standing.role().equals(LeaderStatus.Role.FOLLOWER);
-        if (inTerm && isDone(leaving, options.revokeTimeout().plus(options.healthCheckTimeout()))) {
-            return;
-        }
-        loop.breakOff();
-        if (!isDone(leaving, options.healthCheckTimeout())) {
-            LOG.warn("[{}] Gave up waiting for the election thread to end; its session is aborted", name);
-        }
+    /** Has the first run begin when {@code others} has ended; before anyone else knows of this elector. */
+    void succeed(CompletableFuture<Void> others) {
+        left = others;
     }
 
-    private static boolean isDone(CompletableFuture<Void> future, Duration within) throws InterruptedException {
-        try {
-            future.get(within.toNanos(), TimeUnit.NANOSECONDS);
-            return true;
-        } catch (TimeoutException e) {
-            return false;
-        } catch (ExecutionException e) {
-            throw new IllegalStateException(e);
-        }
+    /** Completed when the last run has ended. */
+    CompletableFuture<Void> left() {
+        return left;
+    }
+
+    boolean isStopped() {
+        return state != State.STARTED;
+    }
+
+    boolean isClosed() {
+        return state == State.CLOSED;
+    }
+
+    boolean isInCallback() {
+        return contender.dispatcher.isInCallback();
+    }
+
+    boolean isInTerm() {
+        return contender.standing.role() != LeaderStatus.Role.FOLLOWER;
     }
 
     /**
@@ -222,7 +203,7 @@ public final class LeaderElector implements AutoCloseable {
     public LeaderStatus status() {
         Contender.Standing standing = contender.standing;
         ElectionLoop.SessionView view = loop.view();
-        long now = ticker.nanos();
+        long now = group.ticker().nanos();
         LockSession.Facts facts = view.facts();
         ElectionLoop.Outage outage = view.outage();
         boolean trusted = standing.lease().isValid();
@@ -231,7 +212,7 @@ public final class LeaderElector implements AutoCloseable {
         return new LeaderStatus(
                 name,
                 key,
-                instanceId,
+                group.instanceId(),
                 role,
                 standing.paused(),
                 standing.terms(),
@@ -421,12 +402,12 @@ public final class LeaderElector implements AutoCloseable {
 
     /** Who this instance is among the candidates. */
     public String instanceId() {
-        return instanceId;
+        return group.instanceId();
     }
 
     /** The options in effect. */
     public ElectorOptions options() {
-        return options;
+        return group.options();
     }
 
     @Override
@@ -438,7 +419,7 @@ public final class LeaderElector implements AutoCloseable {
 
         @Override
         public void started(long term) {
-            loop.takenUp(contender, term);
+            contender.takenUpTerm = term;
         }
 
         @Override
@@ -458,40 +439,30 @@ public final class LeaderElector implements AutoCloseable {
         }
     }
 
-    private static String defaultInstanceId() {
-        String host;
-        try {
-            host = InetAddress.getLocalHost().getHostName().replaceAll("[^A-Za-z0-9._-]", "_");
-        } catch (UnknownHostException e) {
-            host = "unknown-host";
-        }
-        String unique = "-" + ProcessHandle.current().pid() + "-"
-                + Integer.toHexString(ThreadLocalRandom.current().nextInt(0x1000, 0x10000));
-        return host.substring(0, Math.min(host.length(), Builder.LONGEST_INSTANCE_ID - unique.length())) + unique;
-    }
-
     /** Collects what an elector needs. Not thread-safe. */
     public static final class Builder {
 
-        /** What remains of the 63 bytes of an application name, after {@code pg-leader/}. */
-        private static final int LONGEST_INSTANCE_ID = 53;
-
-        private @Nullable ConnectionSource source;
+        private final @Nullable LeaderElectorGroup group;
+        private final LeaderElectorGroup.Builder ownGroup = LeaderElectorGroup.builder();
         private @Nullable LockKey key;
         private @Nullable String name;
-        private @Nullable String instanceId;
-        private @Nullable Executor callbackExecutor;
         private boolean paused;
         private @Nullable BooleanSupplier campaignCondition;
-        private ElectorOptions options = ElectorOptions.defaults();
         private final List<LeadershipListener> listeners = new ArrayList<>();
         private final List<ElectionObserver> observers = new ArrayList<>();
 
-        private Builder() {}
+        /** An elector of {@code group}, or else with a connection of its own. */
+        Builder(@Nullable LeaderElectorGroup group) {
+            this.group = group;
+        }
 
-        /** Where the connection comes from that holds the lock. Required. */
+        /**
+         * Where the connection comes from that holds the lock. Required.
+         *
+         * @throws IllegalStateException if the elector belongs to a group
+         */
         public Builder connectTo(ConnectionSource value) {
-            source = value;
+            ownGroup("connectTo").connectTo(value);
             return this;
         }
 
@@ -520,22 +491,20 @@ public final class LeaderElector implements AutoCloseable {
          * of host name, process id and a random number. Should be unique.
          *
          * @throws IllegalArgumentException if it isn't 1 to 53 printable ASCII characters without space
+         * @throws IllegalStateException if the elector belongs to a group
          */
         public Builder instanceId(String value) {
-            if (value.isEmpty()
-                    || value.length() > LONGEST_INSTANCE_ID
-                    || !value.chars().allMatch(c -> c > ' ' && c < 0x7f)) {
-                throw new IllegalArgumentException("An instance id must be 1 to " + LONGEST_INSTANCE_ID
-                        + " printable ASCII characters without space, to fit into application_name, but is \"" + value
-                        + "\"");
-            }
-            instanceId = value;
+            ownGroup("instanceId").instanceId(value);
             return this;
         }
 
-        /** How the elector behaves; by default {@link ElectorOptions#defaults()}. */
+        /**
+         * How the elector behaves; by default {@link ElectorOptions#defaults()}.
+         *
+         * @throws IllegalStateException if the elector belongs to a group
+         */
         public Builder options(ElectorOptions value) {
-            options = value;
+            ownGroup("options").options(value);
             return this;
         }
 
@@ -555,9 +524,11 @@ public final class LeaderElector implements AutoCloseable {
          * Where callbacks run; by default on daemon threads of the elector's own. Callbacks of one elector run one at a time
          * whatever the executor does. If it refuses a task, the callback runs on a thread of its own; but it must not
          * accept a task and drop it: an elector whose callbacks never return doesn't compete again.
+         *
+         * @throws IllegalStateException if the elector belongs to a group
          */
         public Builder callbackExecutor(Executor value) {
-            callbackExecutor = value;
+            ownGroup("callbackExecutor").callbackExecutor(value);
             return this;
         }
 
@@ -577,20 +548,31 @@ public final class LeaderElector implements AutoCloseable {
             return this;
         }
 
+        private LeaderElectorGroup.Builder ownGroup(String property) {
+            if (group != null) {
+                throw new IllegalStateException(
+                        property + " is common to all electors of a group: set it on the builder of " + group.name()
+                                + ", the group");
+            }
+            return ownGroup;
+        }
+
         /**
          * The elector; it does nothing before {@link LeaderElector#start()}.
          *
-         * @throws IllegalStateException if connection source or key is missing
+         * @throws IllegalStateException if connection source or key is missing, or the group is closed
+         * @throws IllegalArgumentException if the group has an elector with this key or name already
          */
         public LeaderElector build() {
-            if (source == null) {
-                throw new IllegalStateException("connectTo(...) is missing: where is the database?");
-            }
             if (key == null) {
                 throw new IllegalStateException(
                         "key(...) is missing: name what the instances compete for, such as \"billing/nightly-run\"");
             }
-            return new LeaderElector(this, key, source);
+            String electorName = name == null ? key.name().orElseGet(key::toString) : name;
+            LeaderElectorGroup joined = group == null ? ownGroup.build(electorName) : group;
+            LeaderElector elector = new LeaderElector(this, joined, electorName, key);
+            joined.add(elector);
+            return elector;
         }
     }
 }

@@ -11,7 +11,6 @@ import java.util.concurrent.Executor;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.RejectedExecutionException;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterEach;
@@ -225,25 +224,6 @@ class CallbackQueueTest {
         assertThat(ran).isEmpty();
         goOn.countDown();
         await().until(() -> ran.contains("second"));
-    }
-
-    @Test
-    void itsOwnThreadsAreNamedDaemonsAndAsManyAsThereAreTasks() throws Exception {
-        Executor threads = CallbackQueue.daemonThreads("pg-leader-test");
-        CountDownLatch together = new CountDownLatch(2);
-        List<Thread> used = new CopyOnWriteArrayList<>();
-        for (int i = 0; i < 2; i++) {
-            threads.execute(() -> {
-                used.add(Thread.currentThread());
-                together.countDown();
-                awaitUninterruptibly(together);
-            });
-        }
-        assertThat(together.await(20, TimeUnit.SECONDS)).isTrue();
-        assertThat(used)
-                .allMatch(Thread::isDaemon)
-                .extracting(Thread::getName)
-                .containsExactlyInAnyOrder("pg-leader-test-1", "pg-leader-test-2");
     }
 
     private static void awaitUninterruptibly(CountDownLatch latch) {

@@ -1707,7 +1707,7 @@ class ElectionLoopTest {
         private final Contender contender = new Contender(
                 "test",
                 LockKey.of(1),
-                CallbackQueue.daemonThreads("test-callback"),
+                new CallbackThreads("test-callback"),
                 Ticker.SYSTEM,
                 new ListenerDispatcher.Outcome() {
                     @Override
@@ -1733,6 +1733,7 @@ class ElectionLoopTest {
                     "test",
                     ScriptedElection.INSTANCE,
                     options,
+                    null,
                     new ElectionLoop.Surroundings(
                             () -> opens.isEmpty()
                                     ? newSession()

@@ -139,7 +139,11 @@ final class ScriptedElection {
     ScriptedElection(ElectorOptions options, RandomGenerator random) {
         this.options = options;
         this.loop = new ElectionLoop(
-                "test", INSTANCE, options, new ElectionLoop.Surroundings(this::open, ticker, random, linearBackoff()));
+                "test",
+                INSTANCE,
+                options,
+                null,
+                new ElectionLoop.Surroundings(this::open, ticker, random, linearBackoff()));
     }
 
     Job candidate(long key) {

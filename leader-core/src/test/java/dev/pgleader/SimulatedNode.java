@@ -58,6 +58,7 @@ final class SimulatedNode extends SimulatedHost {
                 name,
                 name,
                 options,
+                null,
                 new ElectionLoop.Surroundings(
                         () -> {
                             SimulatedSession opened = SimulatedSession.open(this, simulation.serverFor(this));

@@ -1,0 +1,351 @@
+package dev.pgleader;
+
+import dev.pgleader.lock.ConnectionSource;
+import dev.pgleader.lock.LockKey;
+import dev.pgleader.lock.LockSession;
+import java.net.InetAddress;
+import java.net.UnknownHostException;
+import java.time.Duration;
+import java.util.Collection;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Executor;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.random.RandomGenerator;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Any number of electors on one connection and one election thread.
+ *
+ * <pre>{@code
+ * LeaderElectorGroup group = LeaderElectorGroup.builder()
+ *         .connectTo(ConnectionSource.of("jdbc:postgresql://db/app", "app", password))
+ *         .build();
+ * LeaderElector billing = group.elector("billing/nightly-run").listener(billingListener).build();
+ * LeaderElector reports = group.elector("reports/mailer").listener(reportsListener).build();
+ * group.start();
+ * }</pre>
+ *
+ * <p>Each elector has a leader of its own and is used like any other {@link LeaderElector}; electors may be added and closed
+ * while others run. What they share is the session: one try and one check serve all keys, and if the session is lost, so is
+ * the leadership of all of them. Callbacks of one elector run one at a time; those of different electors run independently, so
+ * that one that hangs holds up no other.
+ *
+ * <p>PostgreSQL keeps each lock in a table in shared memory with room for about {@code max_locks_per_transaction *
+ * max_connections} locks of all sessions. When it's full, electors that didn't get a lock report {@code LOCK_TABLE_FULL} in
+ * their status and try again; leaderships that the group has are kept.
+ *
+ * <p>Thread-safe. No method waits for the database but {@link #stop()} and {@link #close()}.
+ */
+public final class LeaderElectorGroup implements AutoCloseable {
+
+    private static final Logger LOG = LoggerFactory.getLogger(LeaderElectorGroup.class);
+
+    private final String name;
+    private final String instanceId;
+    private final ElectorOptions options;
+    private final String connectionDescription;
+    private final Executor executor;
+    private final Ticker ticker;
+    private final ElectionLoop loop;
+
+    private final Map<LockKey, LeaderElector> electors = new LinkedHashMap<>();
+    private boolean closed;
+
+    private LeaderElectorGroup(Builder builder, ConnectionSource source, String name) {
+        this.name = name;
+        this.instanceId = builder.instanceId == null ? defaultInstanceId() : builder.instanceId;
+        this.options = builder.options;
+        this.connectionDescription = source.toString();
+        this.executor = builder.callbackExecutor == null
+                ? new CallbackThreads("pg-leader-" + name + "-callback")
+                : builder.callbackExecutor;
+        this.ticker = Ticker.SYSTEM;
+        LockSession.Settings settings = new LockSession.Settings(
+                instanceId, options.leaseDuration(), options.healthCheckTimeout(), !options.unenforcedLeaseAccepted());
+        this.loop = new ElectionLoop(
+                name,
+                instanceId,
+                options,
+                builder.spread,
+                new ElectionLoop.Surroundings(
+                        () -> LockSession.open(source, settings),
+                        ticker,
+                        RandomGenerator.getDefault(),
+                        Backoff.of(options)));
+    }
+
+    /** A builder that needs a connection source. */
+    public static Builder builder() {
+        return new Builder();
+    }
+
+    /**
+     * Begins an elector of this group that competes for {@code lockName}, see {@link LockKey#named(String)}.
+     *
+     * @see #elector(LockKey)
+     */
+    public LeaderElector.Builder elector(String lockName) {
+        return elector(LockKey.named(lockName));
+    }
+
+    /**
+     * Begins an elector of this group. Connection, instance id, options and callback executor are those of the group: to set
+     * them on the builder is refused. So is, when it's built, a second elector with the same key or name, unless the first
+     * is closed. Building starts nothing.
+     */
+    public LeaderElector.Builder elector(LockKey key) {
+        return new LeaderElector.Builder(this).key(key);
+    }
+
+    /** Starts all electors that the group has now. */
+    public void start() {
+        electors().forEach(LeaderElector::start);
+    }
+
+    /**
+     * Stops all electors that the group has now, all at the same time, and waits like {@link LeaderElector#stop()}.
+     */
+    public void stop() {
+        leave(LeaderElector.State.STOPPED);
+    }
+
+    /** {@link #stop() Stops} for good; no elector can be added any more. Closing twice does no harm. */
+    @Override
+    public void close() {
+        synchronized (electors) {
+            closed = true;
+        }
+        leave(LeaderElector.State.CLOSED);
+    }
+
+    private void leave(LeaderElector.State next) {
+        List<LeaderElector> leaving = electors();
+        leaving.forEach(elector -> elector.beginToLeave(next));
+        awaitLeaving(leaving);
+    }
+
+    /** The electors that haven't been closed and left, in the order in which they were built; a copy. */
+    public List<LeaderElector> electors() {
+        synchronized (electors) {
+            return List.copyOf(electors.values());
+        }
+    }
+
+    /** What the group is called in logs and threads. */
+    public String name() {
+        return name;
+    }
+
+    /** Who this instance is among the candidates. */
+    public String instanceId() {
+        return instanceId;
+    }
+
+    /** The options in effect for all electors. */
+    public ElectorOptions options() {
+        return options;
+    }
+
+    @Override
+    public String toString() {
+        return "LeaderElectorGroup[" + name + ", " + electors().size() + " electors]";
+    }
+
+    // ---- for its electors
+
+    ElectionLoop loop() {
+        return loop;
+    }
+
+    Ticker ticker() {
+        return ticker;
+    }
+
+    Executor executor() {
+        return executor;
+    }
+
+    String connectionDescription() {
+        return connectionDescription;
+    }
+
+    /** Takes an elector in, which begins when a closed one with the same key has left. */
+    void add(LeaderElector added) {
+        synchronized (electors) {
+            if (closed) {
+                throw new IllegalStateException("The group " + name + " is closed; build a new one");
+            }
+            LeaderElector sameKey = electors.get(added.key());
+            if (sameKey != null && !sameKey.isClosed()) {
+                throw new IllegalArgumentException("The group " + name + " has an elector for " + added.key()
+                        + " already: " + sameKey.name() + "; close it first");
+            }
+            for (LeaderElector other : electors.values()) {
+                if (other.name().equals(added.name()) && !other.isClosed()) {
+                    throw new IllegalArgumentException("The group " + name + " has an elector named " + added.name()
+                            + " already, for " + other.key() + "; give this one another name");
+                }
+            }
+            if (sameKey != null) {
+                added.succeed(sameKey.left());
+            }
+            electors.put(added.key(), added);
+        }
+    }
+
+    void remove(LeaderElector left) {
+        synchronized (electors) {
+            electors.remove(left.key(), left);
+        }
+    }
+
+    /** Waits for electors that have begun to leave, unless that would be for the calling callback to return. */
+    void awaitLeaving(Collection<LeaderElector> leaving) {
+        if (leaving.stream().anyMatch(LeaderElector::isInCallback)) {
+            return;
+        }
+        CompletableFuture<?>[] departures =
+                leaving.stream().map(LeaderElector::left).toArray(CompletableFuture<?>[]::new);
+        try {
+            await(CompletableFuture.allOf(departures), leaving);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    private void await(CompletableFuture<Void> left, Collection<LeaderElector> leaving) throws InterruptedException {
+        Duration roundTrips = options.healthCheckTimeout().multipliedBy(2);
+        if (isDone(left, roundTrips)) {
+            return;
+        }
+        boolean inTerm = leaving.stream().anyMatch(LeaderElector::isInTerm);
+        if (inTerm && isDone(left, options.revokeTimeout().plus(options.healthCheckTimeout()))) {
+            return;
+        }
+        if (electors().stream().allMatch(LeaderElector::isStopped)) {
+            loop.breakOff();
+        }
+        if (!isDone(left, options.healthCheckTimeout())) {
+            LOG.warn("[{}] Gave up waiting for the election thread to see off {} electors", name, leaving.size());
+        }
+    }
+
+    private static boolean isDone(CompletableFuture<Void> future, Duration within) throws InterruptedException {
+        try {
+            future.get(within.toNanos(), TimeUnit.NANOSECONDS);
+            return true;
+        } catch (TimeoutException e) {
+            return false;
+        } catch (ExecutionException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    private static String defaultInstanceId() {
+        String host;
+        try {
+            host = InetAddress.getLocalHost().getHostName().replaceAll("[^A-Za-z0-9._-]", "_");
+        } catch (UnknownHostException e) {
+            host = "unknown-host";
+        }
+        String unique = "-" + ProcessHandle.current().pid() + "-"
+                + Integer.toHexString(ThreadLocalRandom.current().nextInt(0x1000, 0x10000));
+        return host.substring(0, Math.min(host.length(), Builder.LONGEST_INSTANCE_ID - unique.length())) + unique;
+    }
+
+    /** Collects what a group needs. Not thread-safe. */
+    public static final class Builder {
+
+        /** What remains of the 63 bytes of an application name, after {@code pg-leader/}. */
+        private static final int LONGEST_INSTANCE_ID = 53;
+
+        private @Nullable ConnectionSource source;
+        private @Nullable String name;
+        private @Nullable String instanceId;
+        private @Nullable Executor callbackExecutor;
+        private @Nullable Spread spread;
+        private ElectorOptions options = ElectorOptions.defaults();
+
+        Builder() {}
+
+        /** Where the connection comes from that holds the locks. Required. */
+        public Builder connectTo(ConnectionSource value) {
+            source = value;
+            return this;
+        }
+
+        /** What the group is called in logs and threads; by default {@code group}. */
+        public Builder name(String value) {
+            if (value.isBlank()) {
+                throw new IllegalArgumentException("The name of a group must not be blank");
+            }
+            name = value;
+            return this;
+        }
+
+        /**
+         * Who this instance is among the candidates, as shown in {@code pg_stat_activity.application_name}; by default made
+         * of host name, process id and a random number. Should be unique.
+         *
+         * @throws IllegalArgumentException if it isn't 1 to 53 printable ASCII characters without space
+         */
+        public Builder instanceId(String value) {
+            if (value.isEmpty()
+                    || value.length() > LONGEST_INSTANCE_ID
+                    || !value.chars().allMatch(c -> c > ' ' && c < 0x7f)) {
+                throw new IllegalArgumentException("An instance id must be 1 to " + LONGEST_INSTANCE_ID
+                        + " printable ASCII characters without space, to fit into application_name, but is \"" + value
+                        + "\"");
+            }
+            instanceId = value;
+            return this;
+        }
+
+        /** How the electors behave; by default {@link ElectorOptions#defaults()}. */
+        public Builder options(ElectorOptions value) {
+            options = value;
+            return this;
+        }
+
+        /**
+         * Where callbacks run; by default on daemon threads of the group's own: a few, and one more whenever all of them
+         * are held up. If the executor refuses a task, the callback runs on a thread of its own; but it must not accept a
+         * task and drop it: an elector whose callbacks never return doesn't compete again.
+         */
+        public Builder callbackExecutor(Executor value) {
+            callbackExecutor = value;
+            return this;
+        }
+
+        /** Has the leaderships settle evenly over the instances; by default the first instance that comes takes all. */
+        public Builder spread(Spread value) {
+            spread = value;
+            return this;
+        }
+
+        /**
+         * The group; it has no electors yet.
+         *
+         * @throws IllegalStateException if the connection source is missing
+         */
+        public LeaderElectorGroup build() {
+            return build(name == null ? "group" : name);
+        }
+
+        /** The group of a single elector, which lends it its name. */
+        LeaderElectorGroup build(String defaultName) {
+            if (source == null) {
+                throw new IllegalStateException("connectTo(...) is missing: where is the database?");
+            }
+            return new LeaderElectorGroup(this, source, name == null ? defaultName : name);
+        }
+    }
+}
