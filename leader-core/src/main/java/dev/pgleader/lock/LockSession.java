@@ -67,25 +67,59 @@ public interface LockSession {
      * it twice.
      *
      * @return the keys that were granted; a grant counts only once {@link #check()} has shown it
+     * @throws LockSessionException with {@link LockSessionException.Fault#LOCK_TABLE_FULL} if the server has no room for so
+     *     many locks; then the session is still good, but some of the keys may have been granted
      */
     Set<LockKey> tryLock(Collection<LockKey> keys) throws LockSessionException;
+
+    /**
+     * Waits for the key in the server's queue. Meanwhile nothing else can be asked of the session, and its transaction holds
+     * a snapshot, as any statement that runs does. Must not be called with a key that this session holds.
+     *
+     * @param longest how long to wait; shorter than the lease
+     * @return whether the key was granted; a grant counts only once {@link #check()} has shown it
+     */
+    boolean lockWithin(LockKey key, Duration longest) throws LockSessionException;
+
+    /** Which of the keys nobody holds. */
+    Set<LockKey> findFree(Collection<LockKey> keys) throws LockSessionException;
+
+    /**
+     * Shows this session to be a member of a group, for as long as it lives, by a shared lock on the group's key.
+     *
+     * @return false if somebody holds that key exclusively
+     */
+    boolean join(LockKey group) throws LockSessionException;
+
+    /** How many sessions have {@linkplain #join joined} the group. */
+    int countMembers(LockKey group) throws LockSessionException;
 
     /**
      * Proves that this is still the session that was opened, on a server that may be trusted with the job, with its lease
      * in force.
      *
-     * @return the keys that the server says this session holds
+     * @return the keys that the server says this session holds exclusively
      */
     Set<LockKey> check() throws LockSessionException;
 
     /**
      * Unlocks the key and tells all sessions about it, in one statement.
      *
-     * @throws LockSessionException also if the session didn't hold the lock
+     * @throws LockSessionException also if the session didn't hold the lock; with {@link
+     *     LockSessionException.Fault#LOCK_TABLE_FULL} if the server has no room to tell of it, then the session is still good,
+     *     and {@link #check()} shows whether the key is unlocked
      */
     void release(LockKey key, String notification) throws LockSessionException;
 
-    /** Tells all sessions of the database, this one among them, in one statement. */
+    /** Unlocks keys that this session has just got, and tells nobody. */
+    void giveBack(Collection<LockKey> keys) throws LockSessionException;
+
+    /**
+     * Tells all sessions of the database, this one among them, in one statement.
+     *
+     * @throws LockSessionException with {@link LockSessionException.Fault#LOCK_TABLE_FULL} if the server has no room for the
+     *     lock that orders notifications; then nothing was told, and the session is still good
+     */
     void announce(List<String> notifications) throws LockSessionException;
 
     /** Who holds the key now. */

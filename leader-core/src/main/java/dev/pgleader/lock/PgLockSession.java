@@ -290,16 +290,8 @@ final class PgLockSession implements LockSession {
     @Override
     public Set<LockKey> tryLock(Collection<LockKey> keys) throws LockSessionException {
         return ask(() -> {
-            Connection connection = session.connection();
-            try (PreparedStatement statement = connection.prepareStatement(SessionSql.TRY_LOCK)) {
-                statement.setArray(
-                        1,
-                        connection.createArrayOf(
-                                "int4", keys.stream().map(LockKey::objsubid).toArray()));
-                statement.setArray(
-                        2,
-                        connection.createArrayOf(
-                                "int8", keys.stream().map(LockKey::bits).toArray()));
+            try (PreparedStatement statement = session.connection().prepareStatement(SessionSql.TRY_LOCK)) {
+                setKeys(statement, keys);
                 statement.setString(3, token);
                 statement.setString(4, leaseSetting);
                 Set<LockKey> granted = new HashSet<>();
@@ -318,6 +310,81 @@ final class PgLockSession implements LockSession {
                 return granted;
             }
         });
+    }
+
+    @Override
+    public boolean lockWithin(LockKey key, Duration longest) throws LockSessionException {
+        return ask(() -> {
+            Connection connection = session.connection();
+            Duration bound = settings.networkTimeout().plus(longest);
+            connection.setNetworkTimeout(Runnable::run, millis(bound));
+            try (Statement statement = connection.createStatement()) {
+                statement.execute(SessionSql.lockWithin(key, longest.toMillis(), token, leaseSetting));
+                if (!statement.getMoreResults()) {
+                    throw new SQLException("The server returned no row where it must return one");
+                }
+                try (ResultSet row = onlyRow(statement.getResultSet())) {
+                    if (!token.equals(row.getString(1)) || !leaseSetting.equals(row.getString(2))) {
+                        throw onAnotherBackend();
+                    }
+                    connection.setNetworkTimeout(Runnable::run, millis(settings.networkTimeout()));
+                    return row.getBoolean(3);
+                }
+            }
+        });
+    }
+
+    @Override
+    public Set<LockKey> findFree(Collection<LockKey> keys) throws LockSessionException {
+        return ask(() -> {
+            try (PreparedStatement statement = session.connection().prepareStatement(SessionSql.FREE)) {
+                setKeys(statement, keys);
+                Set<LockKey> free = new HashSet<>();
+                try (ResultSet rows = statement.executeQuery()) {
+                    while (rows.next()) {
+                        free.add(LockKey.ofBits(rows.getInt(1), rows.getLong(2)));
+                    }
+                }
+                return free;
+            }
+        });
+    }
+
+    @Override
+    public boolean join(LockKey group) throws LockSessionException {
+        return ask(() -> {
+            try (PreparedStatement statement = session.connection().prepareStatement(SessionSql.JOIN)) {
+                setKey(statement, group);
+                try (ResultSet row = onlyRow(statement.executeQuery())) {
+                    return row.getBoolean(1);
+                }
+            }
+        });
+    }
+
+    @Override
+    public int countMembers(LockKey group) throws LockSessionException {
+        return ask(() -> {
+            try (PreparedStatement statement = session.connection().prepareStatement(SessionSql.MEMBERS)) {
+                setKey(statement, group);
+                try (ResultSet row = onlyRow(statement.executeQuery())) {
+                    return row.getInt(1);
+                }
+            }
+        });
+    }
+
+    private static void setKey(PreparedStatement statement, LockKey key) throws SQLException {
+        statement.setInt(1, key.objsubid());
+        statement.setLong(2, key.bits());
+    }
+
+    private static void setKeys(PreparedStatement statement, Collection<LockKey> keys) throws SQLException {
+        Connection connection = statement.getConnection();
+        Object[] spaces = keys.stream().map(LockKey::objsubid).toArray();
+        Object[] bits = keys.stream().map(LockKey::bits).toArray();
+        statement.setArray(1, connection.createArrayOf("int4", spaces));
+        statement.setArray(2, connection.createArrayOf("int8", bits));
     }
 
     @Override
@@ -374,6 +441,26 @@ final class PgLockSession implements LockSession {
     }
 
     @Override
+    public void giveBack(Collection<LockKey> keys) throws LockSessionException {
+        give(() -> {
+            try (PreparedStatement statement = session.connection().prepareStatement(SessionSql.GIVE_BACK)) {
+                setKeys(statement, keys);
+                statement.setString(3, token);
+                int unlocked = 0;
+                try (ResultSet rows = statement.executeQuery()) {
+                    while (rows.next()) {
+                        unlocked += rows.getBoolean(1) ? 1 : 0;
+                    }
+                }
+                if (unlocked != keys.size()) {
+                    throw new LockSessionException(
+                            Fault.LOCK_LOST, "Of " + keys.size() + " locks to give back, " + unlocked + " were held");
+                }
+            }
+        });
+    }
+
+    @Override
     public void announce(List<String> notifications) throws LockSessionException {
         give(() -> {
             Connection connection = session.connection();
@@ -388,8 +475,7 @@ final class PgLockSession implements LockSession {
     public Optional<Holder> findHolder(LockKey key) throws LockSessionException {
         return ask(() -> {
             try (PreparedStatement statement = session.connection().prepareStatement(SessionSql.HOLDER)) {
-                statement.setInt(1, key.objsubid());
-                statement.setLong(2, key.bits());
+                setKey(statement, key);
                 try (ResultSet row = statement.executeQuery()) {
                     return row.next() ? Optional.of(new Holder(row.getInt(1), row.getString(2))) : Optional.empty();
                 }

@@ -49,13 +49,55 @@ final class SessionSql {
             WHERE current_setting('pgleader.session', true) = ? AND current_setting('idle_session_timeout') = ?
             """;
 
+    /**
+     * Waits in the server's queue, and locks nothing on a backend that isn't this session's. A block may catch that the time
+     * is over, so that it's no error, neither for the transaction nor in the server's log. To be formatted with the token,
+     * the lease setting, the longest wait in milliseconds and the call that locks: a block takes no parameters.
+     */
+    static final String LOCK_WITHIN = """
+            DO $$ BEGIN
+              IF current_setting('pgleader.session', true) = '%s' AND current_setting('idle_session_timeout') = '%s' THEN
+                PERFORM set_config('lock_timeout', '%d', true);
+                PERFORM %s;
+                PERFORM set_config('pgleader.granted', 'yes', true);
+              END IF;
+            EXCEPTION WHEN lock_not_available THEN NULL; END $$;
+            SELECT current_setting('pgleader.session', true), current_setting('idle_session_timeout'),
+                   current_setting('pgleader.granted', true) = 'yes'
+            """;
+
+    /** Which of the keys nobody holds. */
+    static final String FREE = """
+            SELECT space, bits FROM unnest(?::int[], ?::bigint[]) AS key(space, bits)
+            WHERE NOT EXISTS (
+                SELECT 1 FROM pg_locks l
+                WHERE l.locktype = 'advisory' AND l.granted
+                  AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+                  AND l.objsubid = key.space AND ((l.classid::bigint << 32) | l.objid::bigint) = key.bits)
+            """;
+
+    static final String JOIN = """
+            SELECT CASE WHEN space = 1 THEN pg_try_advisory_lock_shared(bits)
+                        ELSE pg_try_advisory_lock_shared((bits >> 32)::int, ((bits << 32) >> 32)::int) END
+            FROM (VALUES (?::int, ?::bigint)) AS key(space, bits)
+            """;
+
+    static final String MEMBERS = """
+            SELECT count(*) FROM pg_locks l
+            WHERE l.locktype = 'advisory' AND l.granted AND l.mode = 'ShareLock'
+              AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+              AND l.objsubid = ? AND ((l.classid::bigint << 32) | l.objid::bigint) = ?
+            """;
+
+    /** Shared locks tell who is there; only exclusive ones are held in an election. */
     static final String CHECK = """
             SELECT pg_backend_pid(), current_setting('pgleader.session', true), pg_is_in_recovery(),
                    current_setting('transaction_read_only')::boolean, current_setting('idle_session_timeout'),
                    held.spaces, held.keys
             FROM (SELECT array_agg(objsubid::int) AS spaces,
                          array_agg((classid::bigint << 32) | objid::bigint) AS keys
-                  FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = pg_backend_pid()) AS held
+                  FROM pg_locks
+                  WHERE locktype = 'advisory' AND granted AND mode = 'ExclusiveLock' AND pid = pg_backend_pid()) AS held
             """;
 
     static final String RELEASE = """
@@ -63,6 +105,13 @@ final class SessionSql {
                         ELSE pg_advisory_unlock((bits >> 32)::int, ((bits << 32) >> 32)::int) END,
                    pg_notify('pgleader', ?)
             FROM (VALUES (?::int, ?::bigint)) AS key(space, bits)
+            WHERE current_setting('pgleader.session', true) = ?
+            """;
+
+    static final String GIVE_BACK = """
+            SELECT CASE WHEN space = 1 THEN pg_advisory_unlock(bits)
+                        ELSE pg_advisory_unlock((bits >> 32)::int, ((bits << 32) >> 32)::int) END
+            FROM unnest(?::int[], ?::bigint[]) AS key(space, bits)
             WHERE current_setting('pgleader.session', true) = ?
             """;
 
@@ -77,4 +126,15 @@ final class SessionSql {
             """;
 
     private SessionSql() {}
+
+    static String lockWithin(LockKey key, long millis, String token, String leaseSetting) {
+        return LOCK_WITHIN.formatted(token, leaseSetting, millis, lockCall(key));
+    }
+
+    private static String lockCall(LockKey key) {
+        long bits = key.bits();
+        return key.objsubid() == 1
+                ? "pg_advisory_lock('%d'::bigint)".formatted(bits)
+                : "pg_advisory_lock('%d'::int, '%d'::int)".formatted((int) (bits >> 32), (int) bits);
+    }
 }

@@ -84,6 +84,11 @@ abstract class PostgresLockSessionContract extends LockSessionContract {
         Map<String, Call> calls = new LinkedHashMap<>();
         calls.put("tryLock", s -> assertThat(s.tryLock(keys)).hasSize(keys.size()));
         calls.put("check", s -> assertThat(s.check()).hasSize(keys.size()));
+        calls.put("findFree", s -> assertThat(s.findFree(keys)).isEmpty());
+        calls.put("countMembers", s -> assertThat(s.countMembers(freshKey())).isZero());
+        calls.put(
+                "lockWithin",
+                s -> assertThat(s.lockWithin(freshKey(), Duration.ofMillis(50))).isTrue());
         calls.put("release", s -> s.release(keys.get(0), "released"));
         calls.put("announce", s -> s.announce(List.of("a", "b")));
         calls.put("findHolder", s -> assertThat(s.findHolder(keys.get(1))).isPresent());
@@ -92,6 +97,115 @@ abstract class PostgresLockSessionContract extends LockSessionContract {
             call.getValue().on(session);
             assertThat(elapsed(start)).as(call.getKey()).isBetween(trip, trip.multipliedBy(2));
         }
+    }
+
+    @Test
+    void aKeyThatIsFreeIsGrantedWithoutWaiting() throws LockSessionException {
+        LockSession session = open("queue-free");
+        for (LockKey key : List.of(freshKey(), LockKey.of(-7, 3), LockKey.of(7, -3), LockKey.of(Long.MIN_VALUE))) {
+            assertThat(session.lockWithin(key, Duration.ofSeconds(1))).isTrue();
+            assertThat(session.check()).containsExactly(key);
+            session.release(key, "");
+        }
+    }
+
+    @Test
+    void aKeyThatIsTakenIsWaitedForUntilTheTimeIsOver() throws LockSessionException {
+        LockKey key = freshKey();
+        LockKey kept = freshKey();
+        LockSession holder = open("queue-holder");
+        assertThat(holder.tryLock(List.of(key))).containsExactly(key);
+        LockSession waiting = open("queue-waiting");
+        assertThat(waiting.tryLock(List.of(kept))).containsExactly(kept);
+        long start = System.nanoTime();
+        assertThat(waiting.lockWithin(key, Duration.ofMillis(300))).isFalse();
+        assertThat(elapsed(start)).isBetween(Duration.ofMillis(290), Duration.ofSeconds(5));
+        assertThat(waiting.check()).containsExactly(kept);
+        assertThat(waiting.tryLock(List.of(key))).isEmpty();
+    }
+
+    @Test
+    void aKeyIsGrantedToTheOneThatWaitsWhenItsHolderEnds() throws Exception {
+        LockKey key = freshKey();
+        LockSession holder = open("queue-ending");
+        assertThat(holder.tryLock(List.of(key))).containsExactly(key);
+        LockSession waiting = open("queue-waiting");
+        Future<Boolean> granted = executor.submit(() -> waiting.lockWithin(key, Duration.ofSeconds(5)));
+        await().until(() -> table.advisoryRows().stream()
+                .anyMatch(row -> row.pid() == waiting.facts().backendPid() && !row.granted()));
+        holder.abort();
+        assertThat(granted.get(20, TimeUnit.SECONDS)).isTrue();
+        assertThat(waiting.check()).containsExactly(key);
+    }
+
+    @Test
+    void whatIsToldWhileASessionWaitsInTheQueueIsHeardAfterwards() throws LockSessionException {
+        LockKey key = freshKey();
+        LockSession holder = open("queue-telling");
+        assertThat(holder.tryLock(List.of(key))).containsExactly(key);
+        LockSession waiting = open("queue-waiting");
+        holder.announce(List.of("told"));
+        assertThat(waiting.lockWithin(key, Duration.ofMillis(50))).isFalse();
+        await().until(() -> waiting.await(0).contains("told"));
+    }
+
+    @Test
+    void aServerThatDoesNotAnswerTheQueueIsNotWaitedForMuchLonger() throws LockSessionException {
+        LockSession session = open(new Settings("queue-swallowed", LEASE, SHORT_NETWORK_TIMEOUT, true));
+        network.existing().flow(Direction.SERVER_TO_CLIENT, Flow.SWALLOW);
+        long start = System.nanoTime();
+        LockSessionException e = catchThrowableOfType(
+                LockSessionException.class, () -> session.lockWithin(freshKey(), Duration.ofMillis(300)));
+        assertThat(e.fault()).isEqualTo(Fault.TIMEOUT);
+        assertThat(elapsed(start)).isBetween(Duration.ofMillis(950), Duration.ofSeconds(5));
+    }
+
+    @Test
+    void freeKeysAreThoseThatNobodyHolds() throws LockSessionException {
+        LockKey own = freshKey();
+        LockKey others = freshKey();
+        LockKey pair = LockKey.of(12, 34);
+        LockKey free = freshKey();
+        LockKey freePair = LockKey.of(12, 35);
+        LockSession session = open("looking");
+        assertThat(session.tryLock(List.of(own))).hasSize(1);
+        assertThat(open("holding").tryLock(List.of(others, pair))).hasSize(2);
+        assertThat(session.findFree(List.of(own, others, pair, free, freePair)))
+                .containsExactlyInAnyOrder(free, freePair);
+        assertThat(session.findFree(List.of())).isEmpty();
+    }
+
+    @Test
+    void aGroupCountsTheSessionsThatJoinedItAndAreStillThere() throws LockSessionException {
+        LockKey group = freshKey();
+        LockSession first = open("member-1");
+        LockSession second = open("member-2");
+        assertThat(first.join(group)).isTrue();
+        assertThat(second.join(group)).isTrue();
+        assertThat(first.countMembers(group)).isEqualTo(2);
+        assertThat(first.check()).as("what the session holds exclusively").isEmpty();
+        second.abort();
+        await().until(() -> first.countMembers(group) == 1);
+        LockSession stranger = open("stranger");
+        LockKey taken = freshKey();
+        assertThat(stranger.tryLock(List.of(taken))).hasSize(1);
+        assertThat(first.join(taken)).isFalse();
+        assertThat(first.countMembers(taken)).isZero();
+    }
+
+    @Test
+    void keysThatAreGivenBackAreFree() throws LockSessionException {
+        LockSession session = open("giving-back");
+        List<LockKey> keys = List.of(freshKey(), freshKey(), LockKey.of(56, -78));
+        LockKey kept = freshKey();
+        assertThat(session.tryLock(keys)).hasSize(3);
+        assertThat(session.tryLock(List.of(kept))).hasSize(1);
+        session.giveBack(keys);
+        assertThat(session.check()).containsExactly(kept);
+        assertThat(open("next").tryLock(keys)).hasSize(3);
+        LockSessionException e =
+                catchThrowableOfType(LockSessionException.class, () -> session.giveBack(List.of(freshKey())));
+        assertThat(e.fault()).isEqualTo(Fault.LOCK_LOST);
     }
 
     @Test
@@ -344,6 +458,18 @@ abstract class PostgresLockSessionContract extends LockSessionContract {
         calls.put("check", LockSession::check);
         calls.put("findHolder", session -> session.findHolder(freshKey()));
         calls.put("announce", session -> session.announce(List.of()));
+        calls.put("findFree", session -> session.findFree(List.of(freshKey())));
+        calls.put("countMembers", session -> session.countMembers(freshKey()));
+        calls.put("join", session -> assertThat(session.join(freshKey())).isTrue());
+        calls.put(
+                "lockWithin",
+                session -> assertThat(session.lockWithin(freshKey(), Duration.ofMillis(50)))
+                        .isTrue());
+        calls.put("giveBack", session -> {
+            LockKey key = freshKey();
+            assertThat(session.tryLock(List.of(key))).hasSize(1);
+            session.giveBack(List.of(key));
+        });
         calls.put("release", session -> {
             LockKey key = freshKey();
             assertThat(session.tryLock(List.of(key))).hasSize(1);
