@@ -115,27 +115,29 @@ final class Contender {
         gateOpen = false;
     }
 
-    /** Whether it competes now, as far as the gate has said so far; asks the gate anew. */
-    boolean campaigns(long now, Consumer<Runnable> electionThread, Runnable onOpened) {
-        if (!candidacy.wantsLock(now)) {
-            return false;
-        }
+    /** Whether it competes now, as far as the gate has said so far. */
+    boolean campaigns(long now) {
+        return gateOpen && candidacy.wantsLock(now);
+    }
+
+    /** Asks the gate anew, if there is one and something to compete for. */
+    void askGate(long now, Consumer<Runnable> electionThread, Runnable onOpened) {
         BooleanSupplier asked = gate;
-        if (asked != null && !askingGate) {
-            askingGate = true;
-            runAside(() -> {
-                boolean open = ask(asked);
-                electionThread.accept(() -> {
-                    askingGate = false;
-                    boolean opened = open && !gateOpen;
-                    gateOpen = open;
-                    if (opened) {
-                        onOpened.run();
-                    }
-                });
-            });
+        if (asked == null || askingGate || !candidacy.wantsLock(now)) {
+            return;
         }
-        return gateOpen;
+        askingGate = true;
+        runAside(() -> {
+            boolean open = ask(asked);
+            electionThread.accept(() -> {
+                askingGate = false;
+                boolean opened = open && !gateOpen;
+                gateOpen = open;
+                if (opened) {
+                    onOpened.run();
+                }
+            });
+        });
     }
 
     private boolean ask(BooleanSupplier asked) {

@@ -7,7 +7,7 @@ import dev.pgleader.lock.LockSessionException.Fault;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
-import java.util.EnumSet;
+import java.util.Collection;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
@@ -35,35 +35,22 @@ final class ElectionLoop implements Runnable {
 
     private static final Logger LOG = LoggerFactory.getLogger(ElectionLoop.class);
     private static final long LONGEST_WAIT_NANOS = Duration.ofMinutes(1).toNanos();
-    private static final long OUTAGE_REMINDER_NANOS = Duration.ofMinutes(5).toNanos();
     private static final Duration PAUSE_AFTER_DEFECT = Duration.ofSeconds(1);
-
-    /** Opens a session, or throws. */
-    @FunctionalInterface
-    interface SessionOpener {
-        LockSession open() throws LockSessionException;
-    }
+    private static final long SHORTEST_SLICE_NANOS = Duration.ofMillis(10).toNanos();
+    /** While a session waits for one key, it can't give up another. */
+    private static final long LONGEST_SLICE_OF_A_HOLDER_NANOS =
+            Duration.ofMillis(100).toNanos();
 
     /** What is outside of an election: time, chance and the database. */
-    record Surroundings(SessionOpener sessions, Ticker ticker, RandomGenerator random, Backoff backoff) {}
-
-    /** What all contenders share; for their status. */
-    record SessionView(
-            LockSession.@Nullable Facts facts,
-            @Nullable Long lastCheckAt,
-            @Nullable Outage outage) {}
-
-    /** Why there is no session, or none that can be trusted. */
-    record Outage(Fault fault, String message, long since) {}
+    record Surroundings(SessionKeeper.Opener sessions, Ticker ticker, RandomGenerator random, Backoff backoff) {}
 
     private final String name;
     private final String instanceId;
     private final ElectorOptions options;
     private final Candidacy.Times times;
-    private final SessionOpener sessions;
     private final Ticker ticker;
     private final RandomGenerator random;
-    private final Backoff backoff;
+    private final SessionKeeper keeper;
 
     private final Queue<Runnable> commands = new ConcurrentLinkedQueue<>();
     /** Whether somebody has woken the election thread since it last looked for commands. */
@@ -71,23 +58,27 @@ final class ElectionLoop implements Runnable {
 
     private final Object lifecycle = new Object();
     private volatile @Nullable Thread thread;
-    private volatile @Nullable LockSession session;
-    private volatile SessionView view = new SessionView(null, null, null);
+    private volatile @Nullable Outage shortage;
     private volatile @Nullable Long lastAttemptAt;
+    /** Whether the election thread waits in the server's queue, and has no leadership to lose. */
+    private volatile boolean onlyQueues;
+    /** Whether that wait was ended by ending the session. */
+    private volatile boolean queueingBrokenOff;
 
     // Of the election thread.
     private final Map<LockKey, Contender> contenders = new LinkedHashMap<>();
     private final List<Contender> leaving = new ArrayList<>();
     private final Set<Notice> announcements = new LinkedHashSet<>();
     private final List<Consumer<Boolean>> verifications = new ArrayList<>();
-    private long nextOpenAt;
     private long nextPollAt;
     private long nextCheckAt;
-    private long sessionOpenedAt;
-    private long takeoverSafeAt;
-    private int lastTimeline;
-    private long nextOutageReminderAt;
-    private final Set<Fault> faultsOfOutage = EnumSet.noneOf(Fault.class);
+    private final LockRoom room;
+    private final @Nullable Spreading spreading;
+    private final LockKey groupKey;
+    /** Whether a notice has said that keys are free since this instance last looked. */
+    private boolean toldOfFreeKeys;
+
+    private @Nullable LockKey lastQueued;
 
     ElectionLoop(
             String name,
@@ -100,13 +91,14 @@ final class ElectionLoop implements Runnable {
         this.options = options;
         this.times = new Candidacy.Times(
                 options.coolDown().toNanos(), options.revokeTimeout().toNanos());
-        this.sessions = surroundings.sessions();
         this.ticker = surroundings.ticker();
         this.random = surroundings.random();
-        this.backoff = surroundings.backoff();
-        this.nextOpenAt = ticker.nanos();
-        this.nextPollAt = nextOpenAt;
-        this.takeoverSafeAt = nextOpenAt;
+        this.keeper = new SessionKeeper(
+                name, options, surroundings.sessions(), ticker, surroundings.backoff(), this::tellObservers);
+        this.nextPollAt = ticker.nanos();
+        this.room = new LockRoom(random);
+        this.spreading = spread == null ? null : new Spreading(spread, options, random, nextPollAt);
+        this.groupKey = LockKey.named("pgleader/group/" + name);
     }
 
     // ---- for other threads
@@ -117,7 +109,7 @@ final class ElectionLoop implements Runnable {
         if (!woken.compareAndSet(false, true)) {
             return;
         }
-        LockSession current = session;
+        LockSession current = keeper.session();
         if (current != null) {
             current.wake();
         }
@@ -141,8 +133,14 @@ final class ElectionLoop implements Runnable {
         post(() -> apply(contender, signal));
     }
 
-    SessionView view() {
-        return view;
+    SessionKeeper.View view() {
+        return keeper.view();
+    }
+
+    /** Why candidates get no lock though the session is good. */
+    @Nullable
+    Outage shortage() {
+        return shortage;
     }
 
     @Nullable
@@ -150,9 +148,18 @@ final class ElectionLoop implements Runnable {
         return lastAttemptAt;
     }
 
+    /** Ends a wait in the server's queue with the session, if that costs no leadership. */
+    void breakOffQueueing() {
+        LockSession current = keeper.session();
+        if (onlyQueues && current != null) {
+            queueingBrokenOff = true;
+            current.abort();
+        }
+    }
+
     /** Breaks off whatever the election thread waits for. */
     void breakOff() {
-        LockSession current = session;
+        LockSession current = keeper.session();
         if (current != null) {
             current.abort();
         }
@@ -192,7 +199,7 @@ final class ElectionLoop implements Runnable {
         } catch (RuntimeException | Error again) {
             LOG.error("[{}] Defect while giving the session up", name, again);
         }
-        nextOpenAt = ticker.nanos() + PAUSE_AFTER_DEFECT.toNanos();
+        keeper.postponeOpening(PAUSE_AFTER_DEFECT);
         LockSupport.parkNanos(this, PAUSE_AFTER_DEFECT.toNanos());
     }
 
@@ -210,20 +217,20 @@ final class ElectionLoop implements Runnable {
     long step() {
         runCommands();
         passTime();
-        if (session == null && !contenders.isEmpty() && isDue(nextOpenAt)) {
+        if (keeper.session() == null && !contenders.isEmpty() && isDue(keeper.nextOpenAt())) {
             openSession();
         }
-        if (session != null && (isDue(nextCheckAt) || !verifications.isEmpty())) {
+        if (keeper.session() != null && (isDue(nextCheckAt) || !verifications.isEmpty())) {
             check(Set.of());
         }
-        if (session != null && isDue(nextPollAt)) {
+        if (keeper.session() != null && isDue(nextPollAt)) {
             poll();
         }
         passTime();
         announce();
         failVerifications();
         if (contenders.isEmpty()) {
-            closeSession();
+            keeper.close();
         }
         seeOff();
         return waitNanos();
@@ -231,16 +238,83 @@ final class ElectionLoop implements Runnable {
 
     /** Waits until the time is over or there is something to do. */
     void await(long waitNanos) {
-        LockSession current = session;
+        LockSession current = keeper.session();
         if (current == null) {
             LockSupport.parkNanos(this, waitNanos);
             return;
         }
         try {
-            receive(current.await(waitNanos));
+            Contender queued = nextInQueue();
+            if (queued == null || !waitInQueue(current, queued)) {
+                receive(current.await(waitNanos));
+            }
         } catch (LockSessionException e) {
             loseSession(e);
         }
+    }
+
+    /** Whose turn it is to wait in the server's queue; null if nobody's. */
+    private @Nullable Contender nextInQueue() {
+        if (options.acquisitionMode() != AcquisitionMode.QUEUE) {
+            return null;
+        }
+        Contender first = null;
+        boolean afterLast = false;
+        for (Contender contender : campaigning().values()) {
+            if (afterLast) {
+                return contender;
+            }
+            first = first == null ? contender : first;
+            afterLast = contender.key.equals(lastQueued);
+        }
+        return first;
+    }
+
+    /** Waits for the key until something else is due; returns false if that is so soon that it isn't worth it. */
+    private boolean waitInQueue(LockSession waiting, Contender queued) throws LockSessionException {
+        long startedAt = ticker.nanos();
+        long sliceNanos = Math.min(options.queueSlice().toNanos(), untilContenderIsDueNanos(startedAt));
+        boolean alone = campaigning().size() == 1;
+        if (!alone) {
+            sliceNanos = Math.min(sliceNanos, nextPollAt - startedAt);
+        }
+        boolean holdsLocks = countHeld() > 0;
+        if (holdsLocks) {
+            sliceNanos = Math.min(sliceNanos, Math.min(LONGEST_SLICE_OF_A_HOLDER_NANOS, nextCheckAt - startedAt));
+        }
+        if (sliceNanos < SHORTEST_SLICE_NANOS) {
+            return false;
+        }
+        lastQueued = queued.key;
+        boolean granted;
+        queueingBrokenOff = false;
+        onlyQueues = !holdsLocks;
+        try {
+            if (!commands.isEmpty()) {
+                return true;
+            }
+            lastAttemptAt = startedAt;
+            granted = waiting.lockWithin(queued.key, Duration.ofNanos(sliceNanos));
+        } catch (LockSessionException e) {
+            if (queueingBrokenOff) {
+                keeper.close();
+            } else if (e.fault() == Fault.LOCK_TABLE_FULL) {
+                reportShortage(e, 1);
+            } else {
+                throw e;
+            }
+            return true;
+        } finally {
+            onlyQueues = false;
+        }
+        if (alone) {
+            // Whoever waits in the queue needs no poll beside it.
+            nextPollAt = ticker.nanos() + sliceNanos + jittered(options.retryInterval());
+        }
+        askGates();
+        receive(waiting.await(0));
+        tried(Map.of(queued.key, queued), granted ? Set.of(queued.key) : Set.of(), startedAt);
+        return true;
     }
 
     /** Takes up what other sessions said. */
@@ -263,6 +337,7 @@ final class ElectionLoop implements Runnable {
             contender.knownLeader = null;
             if (wanted) {
                 nextPollAt = ticker.nanos();
+                toldOfFreeKeys = true;
             }
             contender.publish();
         } else if (notice instanceof Notice.Elected elected && !isOwn(elected)) {
@@ -278,7 +353,7 @@ final class ElectionLoop implements Runnable {
 
     /** What this session announced comes back to it, late: it may have resigned since. */
     private boolean isOwn(Notice.Elected elected) {
-        LockSession current = session;
+        LockSession current = keeper.session();
         return current != null
                 && elected.leader().backendPid() == current.facts().backendPid();
     }
@@ -334,68 +409,29 @@ final class ElectionLoop implements Runnable {
     }
 
     private void openSession() {
-        long startedAt = ticker.nanos();
-        LockSession opened;
-        try {
-            opened = sessions.open();
-        } catch (LockSessionException e) {
-            postponeOpening(e.fault(), String.valueOf(e.getMessage()), e);
-            return;
-        } catch (RuntimeException e) {
-            postponeOpening(Fault.UNREACHABLE, "Opening a session failed: " + e, e);
+        keeper.open();
+        LockSession opened = keeper.session();
+        if (opened == null) {
             return;
         }
-        session = opened;
-        sessionOpenedAt = ticker.nanos();
-        nextPollAt = sessionOpenedAt;
-        nextCheckAt = sessionOpenedAt + options.healthCheckInterval().toNanos();
-        LockSession.Facts facts = opened.facts();
-        long safeAt = takeoverSafeAt(facts);
-        takeoverSafeAt = safeAt - takeoverSafeAt > 0 ? safeAt : takeoverSafeAt;
-        lastTimeline = facts.timeline() == 0 ? lastTimeline : facts.timeline();
-        view = new SessionView(facts, view.lastCheckAt(), view.outage());
-        Duration took = Duration.ofNanos(sessionOpenedAt - startedAt);
+        nextPollAt = keeper.openedAt();
+        nextCheckAt = keeper.openedAt() + options.healthCheckInterval().toNanos();
         forEachContender(contender -> {
             contender.askedWhoLeads = false;
             contender.releasedInOrder = false;
-            contender.observe(observer -> observer.sessionOpened(took));
         });
-        LOG.debug("[{}] Session open: {}", name, facts);
-    }
-
-    private void postponeOpening(Fault fault, String message, Exception cause) {
-        nextOpenAt = ticker.nanos() + backoff.afterFailure().toNanos();
-        reportOutage(fault, message, cause);
-    }
-
-    /** From when on a lock that was granted can't be under somebody else's lease any more, as far as AUTO can tell. */
-    private long takeoverSafeAt(LockSession.Facts facts) {
-        long lease = options.leaseDuration().toNanos();
-        long uptime = Math.min(facts.serverUptime().toNanos(), lease);
-        boolean promoted = lastTimeline != 0 && facts.timeline() != 0 && facts.timeline() != lastTimeline;
-        return promoted ? sessionOpenedAt + lease : sessionOpenedAt + lease - uptime;
-    }
-
-    /** The server answered as it should: whatever was wrong before is over. */
-    private void sessionProved(LockSession proved, @Nullable Long checkedAt) {
-        Outage outage = view.outage();
-        long now = ticker.nanos();
-        if (outage != null) {
-            LOG.info(
-                    "[{}] Session back after {} ms, {}",
-                    name,
-                    Duration.ofNanos(now - outage.since()).toMillis(),
-                    proved);
-        }
-        view = new SessionView(proved.facts(), checkedAt, null);
-        if (now - sessionOpenedAt >= options.healthCheckInterval().toNanos()) {
-            backoff.reset();
+        if (spreading != null && spreading.rebalances()) {
+            try {
+                opened.join(groupKey);
+            } catch (LockSessionException e) {
+                loseSession(e);
+            }
         }
     }
 
     /** Proves the session and renews the leases; {@code granted} are the keys that it got since the last time. */
     private boolean check(Set<LockKey> granted) {
-        LockSession checked = requireSession();
+        LockSession checked = keeper.requireSession();
         long startedAt = ticker.nanos();
         Set<LockKey> held;
         try {
@@ -422,9 +458,8 @@ final class ElectionLoop implements Runnable {
                 return false; // The lease ran out during the check; passing time ends the term.
             }
         }
-        sessionProved(checked, startedAt);
-        forEachContender(
-                contender -> contender.observe(observer -> observer.checked(Duration.ofNanos(now - startedAt))));
+        keeper.proved(startedAt);
+        tellObservers(observer -> observer.checked(Duration.ofNanos(now - startedAt)));
         verifications.forEach(verification -> verification.accept(true));
         verifications.clear();
         return true;
@@ -449,38 +484,79 @@ final class ElectionLoop implements Runnable {
 
     private void poll() {
         long now = ticker.nanos();
-        Map<LockKey, Contender> wanted = new LinkedHashMap<>();
-        forEachContender(contender -> {
-            if (contender.campaigns(now, this::post, () -> nextPollAt = ticker.nanos())) {
-                wanted.put(contender.key, contender);
-            }
-        });
         nextPollAt = now + jittered(options.retryInterval());
-        if (wanted.isEmpty()) {
-            return;
-        }
-        lastAttemptAt = now;
-        Set<LockKey> granted;
+        askGates();
+        Map<LockKey, Contender> wanted = campaigning();
         try {
-            granted = requireSession().tryLock(wanted.keySet());
+            Collection<LockKey> due = wanted.keySet();
+            if (spreading != null) {
+                giveUpSurplus(spreading);
+                due = wanted.isEmpty() ? Set.of() : dueOf(spreading, wanted.keySet());
+            }
+            if (!wanted.isEmpty()) {
+                lastAttemptAt = now;
+                tryLocks(due, wanted);
+            }
         } catch (LockSessionException e) {
             loseSession(e);
+        }
+    }
+
+    private void askGates() {
+        long now = ticker.nanos();
+        forEachContender(contender -> contender.askGate(now, this::post, () -> nextPollAt = ticker.nanos()));
+    }
+
+    private Map<LockKey, Contender> campaigning() {
+        long now = ticker.nanos();
+        Map<LockKey, Contender> campaigning = new LinkedHashMap<>();
+        forEachContender(contender -> {
+            if (contender.campaigns(now)) {
+                campaigning.put(contender.key, contender);
+            }
+        });
+        return campaigning;
+    }
+
+    private void tryLocks(Collection<LockKey> due, Map<LockKey, Contender> wanted) throws LockSessionException {
+        long startedAt = ticker.nanos();
+        List<LockKey> batch = room.fitting(due, countHeld());
+        Set<LockKey> granted;
+        try {
+            granted = batch.isEmpty() ? Set.of() : keeper.requireSession().tryLock(batch);
+        } catch (LockSessionException e) {
+            if (e.fault() != Fault.LOCK_TABLE_FULL) {
+                throw e;
+            }
+            giveBack(batch);
+            reportShortage(e, batch.size());
             return;
         }
-        Duration took = Duration.ofNanos(ticker.nanos() - now);
-        wanted.values().forEach(contender -> {
+        Map<LockKey, Contender> tried = new LinkedHashMap<>();
+        batch.forEach(key -> tried.put(key, Objects.requireNonNull(wanted.get(key), "due, but not wanted")));
+        tried(tried, granted, startedAt);
+        if (batch.size() == due.size() && !batch.isEmpty()) {
+            endShortage();
+        } else if (room.isUsedUp(countHeld())) {
+            nextPollAt = ticker.nanos() + jittered(options.maxReconnectDelay());
+        }
+    }
+
+    /** What came of a try that the server answered, whether by trying or by waiting. */
+    private void tried(Map<LockKey, Contender> tried, Set<LockKey> granted, long startedAt) {
+        Duration took = Duration.ofNanos(ticker.nanos() - startedAt);
+        tried.values().forEach(contender -> {
             boolean won = granted.contains(contender.key);
             contender.observe(observer -> observer.attempted(won, took));
             if (!won) {
-                contender.releasedInOrder = false;
-                askWhoLeads(contender);
+                seenTaken(contender);
             }
         });
         if (granted.isEmpty()) {
-            sessionProved(requireSession(), view.lastCheckAt());
+            keeper.proved();
             // A try shows that the session lives, so a candidate that polls needs no check beside it.
-            if (contenders.values().stream().noneMatch(contender -> contender.candidacy.holdsLock())) {
-                nextCheckAt = now + options.healthCheckInterval().toNanos();
+            if (countHeld() == 0) {
+                nextCheckAt = ticker.nanos() + options.healthCheckInterval().toNanos();
             }
             return;
         }
@@ -489,13 +565,113 @@ final class ElectionLoop implements Runnable {
         }
     }
 
+    private void seenTaken(Contender contender) {
+        contender.releasedInOrder = false;
+        askWhoLeads(contender);
+    }
+
+    private int countHeld() {
+        int held = 0;
+        for (Contender contender : contenders.values()) {
+            held += contender.candidacy.holdsLock() ? 1 : 0;
+        }
+        return held;
+    }
+
+    // ---- a lock table that is full
+
+    /** A try that failed for lack of room has granted some of its keys: without them the server has room again. */
+    private void giveBack(Collection<LockKey> tried) throws LockSessionException {
+        LockSession holder = keeper.requireSession();
+        Set<LockKey> granted = new HashSet<>(holder.check());
+        granted.retainAll(tried);
+        if (!granted.isEmpty()) {
+            holder.giveBack(granted);
+        }
+        nextCheckAt = ticker.nanos();
+    }
+
+    private void reportShortage(LockSessionException e, int tried) {
+        int held = countHeld();
+        long now = ticker.nanos();
+        nextPollAt = room.refused(tried, held) ? now : now + jittered(options.maxReconnectDelay());
+        if (shortage == null) {
+            String message = "The server has no room for more locks beside the " + held
+                    + " of this group: raise max_locks_per_transaction (" + e.getMessage() + ")";
+            LOG.warn("[{}] {}", name, message);
+            shortage = new Outage(e.fault(), message, now);
+        }
+        tellObservers(observer -> observer.sessionFailed(e.fault(), String.valueOf(e.getMessage())));
+    }
+
+    private void endShortage() {
+        Outage ended = shortage;
+        if (ended != null) {
+            LOG.info("[{}] The server has room for all locks again", name);
+        }
+        shortage = null;
+        room.unlimited();
+    }
+
+    // ---- keys that spread over the instances
+
+    /** The keys that are free and have been left to others for long enough. */
+    private Collection<LockKey> dueOf(Spreading rules, Collection<LockKey> wanted) throws LockSessionException {
+        Set<LockKey> free = keeper.requireSession().findFree(wanted);
+        long now = ticker.nanos();
+        forEachContender(contender -> {
+            if (wanted.contains(contender.key) && !free.contains(contender.key)) {
+                seenTaken(contender);
+            }
+        });
+        List<LockKey> news = rules.foundFree(free, now);
+        if (!news.isEmpty() && !toldOfFreeKeys) {
+            // Others look now, too, so that all count from the same moment.
+            announcements.add(new Notice.Freed(news.get(0)));
+        }
+        toldOfFreeKeys = false;
+        int held = countHeld();
+        List<LockKey> due = rules.due(held, contenders.size(), now);
+        Long nextDueAt = rules.nextDueAt(held + due.size(), contenders.size());
+        if (nextDueAt != null && due.size() < free.size() && nextDueAt - nextPollAt < 0) {
+            nextPollAt = nextDueAt;
+        }
+        return due;
+    }
+
+    private void giveUpSurplus(Spreading rules) throws LockSessionException {
+        long now = ticker.nanos();
+        if (!rules.isRebalanceDue(now)) {
+            return;
+        }
+        int members = keeper.requireSession().countMembers(groupKey);
+        Map<LockKey, Contender> led = new LinkedHashMap<>();
+        forEachContender(contender -> {
+            if (contender.candidacy.leads()) {
+                led.put(contender.key, contender);
+            }
+        });
+        rules.surplus(led.keySet(), contenders.size(), members, now)
+                .map(led::get)
+                .ifPresent(surplus -> {
+                    LOG.info(
+                            "[{}] Leads {} of {} keys among {} instances; gives up {}",
+                            name,
+                            led.size(),
+                            contenders.size(),
+                            members,
+                            surplus.name);
+                    apply(surplus, new Candidacy.StepDown(RevocationReason.RESIGNED));
+                });
+    }
+
     private void takeLock(@Nullable Contender contender) {
         if (contender == null) {
             throw new IllegalStateException("The server granted a key that nobody wanted");
         }
         long now = ticker.nanos();
         Duration fixed = options.takeoverDelay().fixed();
-        long safeAt = fixed == null ? takeoverSafeAt : now + fixed.toNanos();
+        long safeAt = fixed == null ? keeper.takeoverSafeAt() : now + fixed.toNanos();
         long actFrom = contender.releasedInOrder ? now : safeAt;
         if (actFrom - now > 0) {
             LOG.info(
@@ -528,7 +704,7 @@ final class ElectionLoop implements Runnable {
     }
 
     private void beginTerm(Contender contender, long term) {
-        Long checkedAt = view.lastCheckAt();
+        Long checkedAt = keeper.view().lastCheckAt();
         if (checkedAt == null) {
             throw new IllegalStateException("A term begins without a check");
         }
@@ -541,7 +717,7 @@ final class ElectionLoop implements Runnable {
         contender.completeElected(leadership);
         contender.observe(observer -> observer.elected(leadership));
         announceLeadership(contender);
-        LOG.info("[{}] Elected, term {}, {}", contender.name, term, requireSession());
+        LOG.info("[{}] Elected, term {}, {}", contender.name, term, keeper.requireSession());
     }
 
     private void endTerm(Contender contender, RevocationReason reason) {
@@ -561,7 +737,7 @@ final class ElectionLoop implements Runnable {
 
     private void unlock(Contender contender, boolean afterTerm) {
         contender.publish();
-        LockSession holder = session;
+        LockSession holder = keeper.session();
         if (holder == null) {
             return;
         }
@@ -572,7 +748,11 @@ final class ElectionLoop implements Runnable {
         try {
             holder.release(contender.key, farewell.toString());
         } catch (LockSessionException e) {
-            loseSession(e);
+            if (e.fault() != Fault.LOCK_TABLE_FULL) {
+                loseSession(e);
+            }
+            // There was no room to tell of it; whether it is unlocked, the next check shows.
+            nextCheckAt = ticker.nanos();
         }
     }
 
@@ -610,11 +790,7 @@ final class ElectionLoop implements Runnable {
 
     /** Gives the session up, on the slightest doubt, and all that it held. */
     private void loseSession(RevocationReason reason, Fault fault, String message, @Nullable Throwable cause) {
-        LockSession lost = session;
-        session = null;
-        long now = ticker.nanos();
-        boolean wasShort = now - sessionOpenedAt < options.healthCheckInterval().toNanos();
-        nextOpenAt = wasShort ? now + backoff.afterFailure().toNanos() : now;
+        LockSession lost = keeper.giveUp();
         announcements.clear();
         // First nobody trusts the session any more, then it ends: the server may give the locks away from there on.
         for (Contender contender : List.copyOf(contenders.values())) {
@@ -622,55 +798,14 @@ final class ElectionLoop implements Runnable {
             apply(contender, new Candidacy.LockLost(reason));
             contender.publish();
         }
-        if (lost != null) {
-            try {
-                lost.abort();
-            } catch (RuntimeException e) {
-                LOG.warn("[{}] Aborting {} failed", name, lost, e);
-            }
-        }
-        reportOutage(fault, message, cause);
-    }
-
-    private void closeSession() {
-        LockSession idle = session;
-        if (idle != null) {
-            session = null;
-            idle.close();
-            view = new SessionView(null, view.lastCheckAt(), null);
-        }
-        nextOpenAt = ticker.nanos();
-        backoff.reset();
-    }
-
-    private void reportOutage(Fault fault, String message, @Nullable Throwable cause) {
-        Outage known = view.outage();
-        long now = ticker.nanos();
-        if (known == null) {
-            faultsOfOutage.clear();
-        }
-        if (faultsOfOutage.add(fault) || isDue(nextOutageReminderAt)) {
-            LOG.warn(
-                    "[{}] No trustworthy session{}: {}: {}",
-                    name,
-                    known == null
-                            ? ""
-                            : " for " + Duration.ofNanos(now - known.since()).toSeconds() + " s",
-                    fault,
-                    message);
-            LOG.debug("[{}] The cause", name, cause);
-            nextOutageReminderAt = now + OUTAGE_REMINDER_NANOS;
-        }
-        view = new SessionView(
-                null, view.lastCheckAt(), new Outage(fault, message, known == null ? now : known.since()));
-        forEachContender(contender -> contender.observe(observer -> observer.sessionFailed(fault, message)));
+        keeper.end(lost, fault, message, cause);
     }
 
     // ---- what the sessions tell each other
 
     private void announceLeadership(Contender contender) {
         Leadership leadership = contender.leadership;
-        LockSession holder = session;
+        LockSession holder = keeper.session();
         if (leadership != null && holder != null) {
             LeaderInfo self = new LeaderInfo(instanceId, holder.facts().backendPid(), Optional.of(leadership.since()));
             announcements.add(new Notice.Elected(contender.key, self));
@@ -686,23 +821,25 @@ final class ElectionLoop implements Runnable {
     }
 
     private void announce() {
-        LockSession current = session;
+        LockSession current = keeper.session();
         if (current == null || announcements.isEmpty()) {
             return;
         }
         List<String> now = announcements.stream().map(Notice::toString).toList();
-        announcements.clear();
         try {
             current.announce(now);
+            announcements.clear();
         } catch (LockSessionException e) {
-            loseSession(e);
+            if (e.fault() != Fault.LOCK_TABLE_FULL) {
+                loseSession(e);
+            }
         }
     }
 
     /** Has the instance that leads asked to resign; returns false if there is no session to say so. */
     boolean requestResignation(Contender contender) {
         announcements.add(new Notice.ResignRequest(contender.key));
-        return session != null;
+        return keeper.session() != null;
     }
 
     /** Has the next turn check the session, and then tells whether it proved itself. */
@@ -717,9 +854,9 @@ final class ElectionLoop implements Runnable {
 
     /** Asks the database who holds the lock of a contender. */
     Optional<LeaderInfo> findLeader(Contender contender) throws LockSessionException {
-        LockSession current = session;
+        LockSession current = keeper.session();
         if (current == null) {
-            Outage outage = view.outage();
+            Outage outage = keeper.view().outage();
             throw outage == null
                     ? new LockSessionException(Fault.UNREACHABLE, "There is no session yet")
                     : new LockSessionException(outage.fault(), outage.message());
@@ -745,12 +882,14 @@ final class ElectionLoop implements Runnable {
 
     private long waitNanos() {
         long now = ticker.nanos();
+        long lockDueAt = nextCheckAt - nextPollAt < 0 ? nextCheckAt : nextPollAt;
+        long sessionDueAt = keeper.session() == null ? keeper.nextOpenAt() : lockDueAt;
+        return Math.max(Math.min(untilContenderIsDueNanos(now), sessionDueAt - now), 0);
+    }
+
+    /** For how long nothing is due for any contender by time alone. */
+    private long untilContenderIsDueNanos(long now) {
         long wait = LONGEST_WAIT_NANOS;
-        if (session == null) {
-            wait = Math.min(wait, nextOpenAt - now);
-        } else {
-            wait = Math.min(wait, Math.min(nextCheckAt - now, nextPollAt - now));
-        }
         for (Contender contender : contenders.values()) {
             Long dueAt = contender.candidacy.dueAt();
             if (dueAt != null && dueAt - now > 0) {
@@ -760,7 +899,7 @@ final class ElectionLoop implements Runnable {
                 wait = Math.min(wait, contender.standing.lease().remainingNanos());
             }
         }
-        return Math.max(wait, 0);
+        return wait;
     }
 
     private long jittered(Duration interval) {
@@ -772,11 +911,7 @@ final class ElectionLoop implements Runnable {
         contenders.values().forEach(action);
     }
 
-    private LockSession requireSession() {
-        LockSession current = session;
-        if (current == null) {
-            throw new IllegalStateException("There is no session");
-        }
-        return current;
+    private void tellObservers(Consumer<ElectionObserver> event) {
+        forEachContender(contender -> contender.observe(event));
     }
 }

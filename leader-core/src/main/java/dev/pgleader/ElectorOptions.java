@@ -29,6 +29,9 @@ public final class ElectorOptions {
     /** 5 s. */
     public static final Duration DEFAULT_MAX_RECONNECT_DELAY = Duration.ofSeconds(5);
 
+    /** 2 s, or a quarter of the lease if that is less. */
+    public static final Duration DEFAULT_QUEUE_SLICE = Duration.ofSeconds(2);
+
     /** 30 s. */
     public static final Duration DEFAULT_REVOKE_TIMEOUT = Duration.ofSeconds(30);
 
@@ -46,6 +49,9 @@ public final class ElectorOptions {
     private final Duration healthCheckTimeout;
     private final Duration retryInterval;
     private final double retryJitter;
+    private final AcquisitionMode acquisitionMode;
+    private final @Nullable Duration setQueueSlice;
+    private final Duration queueSlice;
     private final Duration maxReconnectDelay;
     private final Duration revokeTimeout;
     private final @Nullable Duration setCoolDown;
@@ -67,6 +73,11 @@ public final class ElectorOptions {
                 ? max(leaseDuration.dividedBy(10), DEFAULT_MIN_SAFETY_MARGIN)
                 : positive("safetyMargin", builder.safetyMargin);
         retryJitter = builder.retryJitter;
+        acquisitionMode = builder.acquisitionMode;
+        setQueueSlice = builder.queueSlice;
+        queueSlice = builder.queueSlice == null
+                ? min(leaseDuration.dividedBy(4), DEFAULT_QUEUE_SLICE)
+                : positive("queueSlice", builder.queueSlice);
         takeoverDelay = builder.takeoverDelay;
         unenforcedLeaseAccepted = builder.unenforcedLeaseAccepted;
         if (!(retryJitter >= 0 && retryJitter < 1)) {
@@ -75,6 +86,11 @@ public final class ElectorOptions {
         if (maxReconnectDelay.compareTo(retryInterval) < 0) {
             throw new IllegalArgumentException("maxReconnectDelay (" + millis(maxReconnectDelay)
                     + ") must not be less than retryInterval (" + millis(retryInterval) + ")");
+        }
+        if (queueSlice.compareTo(leaseDuration.dividedBy(2)) > 0) {
+            throw new IllegalArgumentException("queueSlice (" + millis(queueSlice)
+                    + ") must not be more than half the leaseDuration (" + millis(leaseDuration)
+                    + "): the server ends a statement that takes as long as the lease");
         }
         Duration slowestCheck = healthCheckInterval.plus(healthCheckTimeout);
         if (slowestCheck.compareTo(trustWindow()) >= 0) {
@@ -105,6 +121,8 @@ public final class ElectorOptions {
         builder.healthCheckTimeout = healthCheckTimeout;
         builder.retryInterval = retryInterval;
         builder.retryJitter = retryJitter;
+        builder.acquisitionMode = acquisitionMode;
+        builder.queueSlice = setQueueSlice;
         builder.maxReconnectDelay = maxReconnectDelay;
         builder.revokeTimeout = revokeTimeout;
         builder.coolDown = setCoolDown;
@@ -151,6 +169,19 @@ public final class ElectorOptions {
         return retryJitter;
     }
 
+    /** How a candidate comes by the lock. */
+    public AcquisitionMode acquisitionMode() {
+        return acquisitionMode;
+    }
+
+    /**
+     * The longest time for which a candidate waits inside the server in {@link AcquisitionMode#QUEUE}. By default 2 s, or a
+     * quarter of the lease if that is less.
+     */
+    public Duration queueSlice() {
+        return queueSlice;
+    }
+
     /** The longest time between two attempts to connect; the shortest is a quarter of the retry interval. */
     public Duration maxReconnectDelay() {
         return maxReconnectDelay;
@@ -185,7 +216,8 @@ public final class ElectorOptions {
         return "leaseDuration=" + millis(leaseDuration) + " safetyMargin=" + millis(safetyMargin) + " trustWindow="
                 + millis(trustWindow()) + " healthCheckInterval=" + millis(healthCheckInterval) + " healthCheckTimeout="
                 + millis(healthCheckTimeout) + " retryInterval=" + millis(retryInterval) + " retryJitter=" + retryJitter
-                + " maxReconnectDelay=" + millis(maxReconnectDelay) + " revokeTimeout=" + millis(revokeTimeout)
+                + " acquisitionMode=" + acquisitionMode + " queueSlice=" + millis(queueSlice) + " maxReconnectDelay="
+                + millis(maxReconnectDelay) + " revokeTimeout=" + millis(revokeTimeout)
                 + " coolDown=" + millis(coolDown) + " takeoverDelay=" + takeoverDelay + " unenforcedLeaseAccepted="
                 + unenforcedLeaseAccepted;
     }
@@ -201,6 +233,10 @@ public final class ElectorOptions {
         return a.compareTo(b) >= 0 ? a : b;
     }
 
+    private static Duration min(Duration a, Duration b) {
+        return a.compareTo(b) <= 0 ? a : b;
+    }
+
     private static String millis(Duration duration) {
         return duration.toMillis() + "ms";
     }
@@ -214,6 +250,8 @@ public final class ElectorOptions {
         private Duration healthCheckTimeout = DEFAULT_HEALTH_CHECK_TIMEOUT;
         private Duration retryInterval = DEFAULT_RETRY_INTERVAL;
         private double retryJitter = DEFAULT_RETRY_JITTER;
+        private AcquisitionMode acquisitionMode = AcquisitionMode.POLL;
+        private @Nullable Duration queueSlice;
         private Duration maxReconnectDelay = DEFAULT_MAX_RECONNECT_DELAY;
         private Duration revokeTimeout = DEFAULT_REVOKE_TIMEOUT;
         private @Nullable Duration coolDown;
@@ -255,6 +293,18 @@ public final class ElectorOptions {
         /** Sets {@link ElectorOptions#retryJitter()}. */
         public Builder retryJitter(double value) {
             retryJitter = value;
+            return this;
+        }
+
+        /** Sets {@link ElectorOptions#acquisitionMode()}. */
+        public Builder acquisitionMode(AcquisitionMode value) {
+            acquisitionMode = value;
+            return this;
+        }
+
+        /** Sets {@link ElectorOptions#queueSlice()}. */
+        public Builder queueSlice(Duration value) {
+            queueSlice = value;
             return this;
         }
 

@@ -202,10 +202,11 @@ public final class LeaderElector implements AutoCloseable {
     /** What the elector is now; without asking the database. */
     public LeaderStatus status() {
         Contender.Standing standing = contender.standing;
-        ElectionLoop.SessionView view = loop.view();
+        SessionKeeper.View view = loop.view();
         long now = group.ticker().nanos();
         LockSession.Facts facts = view.facts();
-        ElectionLoop.Outage outage = view.outage();
+        boolean wantsLock = standing.role() == LeaderStatus.Role.FOLLOWER;
+        Outage problem = view.outage() == null && wantsLock ? loop.shortage() : view.outage();
         boolean trusted = standing.lease().isValid();
         LeaderStatus.Role role =
                 standing.role() == LeaderStatus.Role.LEADER && !trusted ? LeaderStatus.Role.REVOKING : standing.role();
@@ -226,7 +227,7 @@ public final class LeaderElector implements AutoCloseable {
                                 f.backendPid(), f.database(), f.serverVersion(), f.leaseEnforced())),
                 Optional.ofNullable(view.lastCheckAt()).map(at -> Duration.ofNanos(now - at)),
                 Optional.ofNullable(loop.lastAttemptAt()).map(at -> Duration.ofNanos(now - at)),
-                Optional.ofNullable(outage)
+                Optional.ofNullable(problem)
                         .map(o -> new LeaderStatus.Problem(o.fault(), o.message(), Duration.ofNanos(now - o.since()))));
     }
 

@@ -222,6 +222,10 @@ public final class LeaderElectorGroup implements AutoCloseable {
     }
 
     private void await(CompletableFuture<Void> left, Collection<LeaderElector> leaving) throws InterruptedException {
+        boolean allLeave = electors().stream().allMatch(LeaderElector::isStopped);
+        if (allLeave) {
+            loop.breakOffQueueing();
+        }
         Duration roundTrips = options.healthCheckTimeout().multipliedBy(2);
         if (isDone(left, roundTrips)) {
             return;
@@ -230,7 +234,7 @@ public final class LeaderElectorGroup implements AutoCloseable {
         if (inTerm && isDone(left, options.revokeTimeout().plus(options.healthCheckTimeout()))) {
             return;
         }
-        if (electors().stream().allMatch(LeaderElector::isStopped)) {
+        if (allLeave) {
             loop.breakOff();
         }
         if (!isDone(left, options.healthCheckTimeout())) {
@@ -344,6 +348,10 @@ public final class LeaderElectorGroup implements AutoCloseable {
         LeaderElectorGroup build(String defaultName) {
             if (source == null) {
                 throw new IllegalStateException("connectTo(...) is missing: where is the database?");
+            }
+            if (spread != null && options.acquisitionMode() == AcquisitionMode.QUEUE) {
+                throw new IllegalStateException("acquisitionMode QUEUE takes a key as soon as it's free, which a "
+                        + spread + " forbids: choose one of them");
             }
             return new LeaderElectorGroup(this, source, name == null ? defaultName : name);
         }

@@ -77,7 +77,7 @@ class ElectionLoopTest {
     }
 
     private Fault outage() {
-        ElectionLoop.Outage outage = election.loop.view().outage();
+        Outage outage = election.loop.view().outage();
         assertThat(outage).as("outage").isNotNull();
         return outage.fault();
     }
@@ -138,12 +138,12 @@ class ElectionLoopTest {
             job.admit();
             election.opens.add(() -> {
                 ScriptedSession session = election.newSession();
-                session.tries.add(fault(Fault.LOCK_TABLE_FULL));
+                session.tries.add(fault(Fault.STATEMENT_FAILED));
                 return session;
             });
             election.turn();
             assertThat(election.journal()).containsExactly("open", "try [bigint:1]", "abort, nobody leading");
-            assertThat(outage()).isEqualTo(Fault.LOCK_TABLE_FULL);
+            assertThat(outage()).isEqualTo(Fault.STATEMENT_FAILED);
             election.run(SECOND);
             assertThat(job.leads()).isTrue();
         }
@@ -567,7 +567,7 @@ class ElectionLoopTest {
 
         @Test
         void aServerThatGrantsALockAndNeverShowsItIsOneOutage() {
-            try (LogCapture log = LogCapture.of(ElectionLoop.class, Level.INFO)) {
+            try (LogCapture log = LogCapture.of(SessionKeeper.class, Level.INFO)) {
                 for (int i = 0; i < 60; i++) {
                     election.opens.add(() -> {
                         ScriptedSession session = election.newSession();
@@ -585,7 +585,7 @@ class ElectionLoopTest {
         @Test
         void anOutageIsOneWarningAtItsStartOneLineAtItsEndAndAReminderNowAndThen() {
             election.leader();
-            try (LogCapture log = LogCapture.of(ElectionLoop.class, Level.INFO)) {
+            try (LogCapture log = LogCapture.of(SessionKeeper.class, Level.INFO)) {
                 election.session().checks.add(fault(Fault.UNREACHABLE));
                 for (int i = 0; i < 500; i++) {
                     election.opens.add(fault(Fault.UNREACHABLE));

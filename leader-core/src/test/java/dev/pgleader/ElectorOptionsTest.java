@@ -2,6 +2,7 @@ package dev.pgleader;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.time.Duration;
 import java.util.List;
@@ -166,6 +167,8 @@ class ElectorOptionsTest {
                 .healthCheckTimeout(Duration.ofMillis(5_004))
                 .retryInterval(Duration.ofMillis(1_005))
                 .retryJitter(0.25)
+                .acquisitionMode(AcquisitionMode.QUEUE)
+                .queueSlice(Duration.ofMillis(3_009))
                 .maxReconnectDelay(Duration.ofMillis(6_006))
                 .revokeTimeout(Duration.ofMillis(7_007))
                 .coolDown(Duration.ofMillis(8_008))
@@ -174,11 +177,29 @@ class ElectorOptionsTest {
     }
 
     @Test
+    void aSliceInTheQueueIsTwoSecondsOrAQuarterOfTheLease() {
+        assertThat(ElectorOptions.defaults().queueSlice()).isEqualTo(Duration.ofSeconds(2));
+        assertThat(Candidate.FAST.queueSlice()).isEqualTo(Duration.ofMillis(750));
+    }
+
+    @Test
+    void aSliceInTheQueueOfMoreThanHalfTheLeaseIsRefused() {
+        assertThatThrownBy(() -> ElectorOptions.builder()
+                        .leaseDuration(Duration.ofSeconds(10))
+                        .queueSlice(Duration.ofMillis(5_001))
+                        .build())
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessageContaining("queueSlice (5001ms)")
+                .hasMessageContaining("leaseDuration (10000ms)");
+    }
+
+    @Test
     void theTextHasAllValuesInEffect() {
         assertThat(unusual().build())
-                .hasToString("leaseDuration=20001ms safetyMargin=2002ms trustWindow=17999ms healthCheckInterval=4003ms"
-                        + " healthCheckTimeout=5004ms retryInterval=1005ms retryJitter=0.25 maxReconnectDelay=6006ms"
-                        + " revokeTimeout=7007ms coolDown=8008ms takeoverDelay=PT9S unenforcedLeaseAccepted=true");
+                .hasToString(
+                        "leaseDuration=20001ms safetyMargin=2002ms trustWindow=17999ms healthCheckInterval=4003ms"
+                                + " healthCheckTimeout=5004ms retryInterval=1005ms retryJitter=0.25"
+                                + " acquisitionMode=QUEUE queueSlice=3009ms maxReconnectDelay=6006ms revokeTimeout=7007ms coolDown=8008ms takeoverDelay=PT9S unenforcedLeaseAccepted=true");
         assertThat(ElectorOptions.defaults().toString()).contains("takeoverDelay=AUTO");
         assertThat(TakeoverDelay.NONE).hasToString("NONE");
     }

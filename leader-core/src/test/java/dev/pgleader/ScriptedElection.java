@@ -137,12 +137,16 @@ final class ScriptedElection {
     }
 
     ScriptedElection(ElectorOptions options, RandomGenerator random) {
+        this(options, null, random);
+    }
+
+    ScriptedElection(ElectorOptions options, @Nullable Spread spread, RandomGenerator random) {
         this.options = options;
         this.loop = new ElectionLoop(
                 "test",
                 INSTANCE,
                 options,
-                null,
+                spread,
                 new ElectionLoop.Surroundings(this::open, ticker, random, linearBackoff()));
     }
 

@@ -34,16 +34,20 @@ final class ScriptedSession implements LockSession {
 
         Duration uptime = Duration.ofDays(10);
         int timeline = 1;
+        int members = 1;
         int lastBackendPid = 100;
     }
 
     final Queue<Answer<Set<LockKey>>> tries = new ConcurrentLinkedQueue<>();
+    final Queue<Answer<Boolean>> queueings = new ConcurrentLinkedQueue<>();
     final Queue<Answer<Set<LockKey>>> checks = new ConcurrentLinkedQueue<>();
     final Queue<Answer<Void>> releases = new ConcurrentLinkedQueue<>();
     final Queue<Answer<Void>> announcements = new ConcurrentLinkedQueue<>();
     final Queue<Answer<List<String>>> waits = new ConcurrentLinkedQueue<>();
     final Queue<Answer<Optional<Holder>>> holders = new ConcurrentLinkedQueue<>();
     final Set<LockKey> held = new HashSet<>();
+    /** How many locks the server has room for; a try that needs more gets what there is, and an error. */
+    int capacity = Integer.MAX_VALUE;
 
     /** Whether await() waits; if not, it returns at once. */
     boolean waitsForReal;
@@ -84,9 +88,56 @@ final class ScriptedSession implements LockSession {
         }
         Set<LockKey> granted = new HashSet<>(keys);
         granted.removeAll(server.takenByOthers);
+        if (held.size() + granted.size() > capacity) {
+            granted.stream().limit(capacity - held.size()).toList().forEach(held::add);
+            throw new LockSessionException(LockSessionException.Fault.LOCK_TABLE_FULL, "scripted");
+        }
         granted = answer(tries, Set.copyOf(granted));
         held.addAll(granted);
         return granted;
+    }
+
+    @Override
+    public boolean lockWithin(LockKey key, Duration longest) throws LockSessionException {
+        begin("queue " + key + " for " + longest.toMillis() + " ms");
+        if (held.contains(key)) {
+            throw new AssertionError("Waits for " + key + ", which the session holds already");
+        }
+        boolean granted = answer(queueings, !server.takenByOthers.contains(key));
+        if (granted) {
+            held.add(key);
+        }
+        return granted;
+    }
+
+    @Override
+    public Set<LockKey> findFree(Collection<LockKey> keys) throws LockSessionException {
+        begin("look " + describe(keys));
+        Set<LockKey> free = new HashSet<>(keys);
+        free.removeAll(server.takenByOthers);
+        free.removeAll(held);
+        return free;
+    }
+
+    @Override
+    public boolean join(LockKey group) {
+        begin("join");
+        return true;
+    }
+
+    @Override
+    public int countMembers(LockKey group) {
+        begin("count members");
+        return server.members;
+    }
+
+    @Override
+    public void giveBack(Collection<LockKey> keys) {
+        begin("give back " + describe(keys));
+        if (!held.containsAll(keys)) {
+            throw new AssertionError("Gives back " + keys + " but holds " + held);
+        }
+        held.removeAll(keys);
     }
 
     @Override
@@ -181,7 +232,7 @@ final class ScriptedSession implements LockSession {
         try {
             return scripted == null ? good : scripted.give();
         } catch (LockSessionException e) {
-            failed = true;
+            failed = e.fault() != LockSessionException.Fault.LOCK_TABLE_FULL;
             throw e;
         }
     }

@@ -135,6 +135,31 @@ final class SimulatedSession implements LockSession {
     }
 
     @Override
+    public boolean lockWithin(LockKey key, Duration longest) {
+        throw new UnsupportedOperationException();
+    }
+
+    @Override
+    public Set<LockKey> findFree(Collection<LockKey> keys) {
+        throw new UnsupportedOperationException();
+    }
+
+    @Override
+    public boolean join(LockKey group) {
+        throw new UnsupportedOperationException();
+    }
+
+    @Override
+    public int countMembers(LockKey group) {
+        throw new UnsupportedOperationException();
+    }
+
+    @Override
+    public void giveBack(Collection<LockKey> keys) {
+        throw new UnsupportedOperationException();
+    }
+
+    @Override
     public Set<LockKey> check() throws LockSessionException {
         return call("check", SimulatedServer.Backend::check);
     }

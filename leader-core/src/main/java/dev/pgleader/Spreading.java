@@ -1,0 +1,113 @@
+package dev.pgleader;
+
+import dev.pgleader.lock.LockKey;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.random.RandomGenerator;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * One instance's part in a {@link Spread}: which of the free keys it may try now, and which key it gives up. Of the election
+ * thread; all times are readings of the election's {@link Ticker}.
+ */
+final class Spreading {
+
+    private static final int MOST_DOUBLINGS = 10;
+
+    private final long timeNanos;
+    private final @Nullable Duration rebalanceInterval;
+    private final RandomGenerator random;
+
+    private final Map<LockKey, Long> freeSince = new HashMap<>();
+    private long nextRebalanceAt;
+    private @Nullable LockKey lastSurplus;
+    private int doublings;
+
+    Spreading(Spread spread, ElectorOptions options, RandomGenerator random, long now) {
+        this.timeNanos = spread.time(options).toNanos();
+        this.rebalanceInterval = spread.rebalanceInterval();
+        this.random = random;
+        this.nextRebalanceAt = rebalanceInterval == null ? now : now + rebalanceInterval.toNanos();
+    }
+
+    /** Takes note of the keys that are free now; returns those that weren't known to be. */
+    List<LockKey> foundFree(Set<LockKey> free, long now) {
+        freeSince.keySet().retainAll(free);
+        List<LockKey> news = new ArrayList<>();
+        for (LockKey key : free) {
+            if (freeSince.putIfAbsent(key, now) == null) {
+                news.add(key);
+            }
+        }
+        return news;
+    }
+
+    /**
+     * The free keys that have been left to others for long enough.
+     *
+     * @param held how many keys this instance holds
+     * @param total how many keys it competes for
+     */
+    List<LockKey> due(int held, int total, long now) {
+        List<LockKey> free = shuffled(freeSince.keySet());
+        List<LockKey> due = new ArrayList<>();
+        for (LockKey key : free) {
+            if (now - freeSince.getOrDefault(key, now) >= delay(held + due.size(), total)) {
+                due.add(key);
+            }
+        }
+        return due;
+    }
+
+    /** When the next of the free keys is due; null if there are none. */
+    @Nullable
+    Long nextDueAt(int held, int total) {
+        long delay = delay(held, total);
+        return freeSince.values().stream()
+                .map(since -> since + delay)
+                .reduce((a, b) -> a - b < 0 ? a : b)
+                .orElse(null);
+    }
+
+    private long delay(int held, int total) {
+        return (long) ((double) timeNanos * held / total);
+    }
+
+    /** Whether it takes note of who else is there. */
+    boolean rebalances() {
+        return rebalanceInterval != null;
+    }
+
+    /** Whether instances are to be counted, to find out whether this one leads more than its share. */
+    boolean isRebalanceDue(long now) {
+        return rebalanceInterval != null && now - nextRebalanceAt >= 0;
+    }
+
+    /** One of the keys to give up, if this instance leads more of them than its share among {@code members}. */
+    Optional<LockKey> surplus(Set<LockKey> led, int total, int members, long now) {
+        boolean cameBack = lastSurplus != null && led.contains(lastSurplus);
+        doublings = cameBack ? Math.min(doublings + 1, MOST_DOUBLINGS) : 0;
+        long interval = rebalanceInterval == null ? 0 : rebalanceInterval.toNanos();
+        nextRebalanceAt = now + (interval << doublings);
+        int instances = Math.max(1, members);
+        int share = (total + instances - 1) / instances;
+        lastSurplus = led.size() > share ? shuffled(led).get(0) : null;
+        return Optional.ofNullable(lastSurplus);
+    }
+
+    private List<LockKey> shuffled(Set<LockKey> keys) {
+        List<LockKey> shuffled = new ArrayList<>(keys);
+        for (int i = shuffled.size() - 1; i > 0; i--) {
+            int j = random.nextInt(i + 1);
+            LockKey swapped = shuffled.get(i);
+            shuffled.set(i, shuffled.get(j));
+            shuffled.set(j, swapped);
+        }
+        return shuffled;
+    }
+}

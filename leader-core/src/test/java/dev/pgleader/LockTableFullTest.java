@@ -1,0 +1,163 @@
+package dev.pgleader;
+
+import static dev.pgleader.ScriptedSession.fault;
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.pgleader.ScriptedElection.Job;
+import dev.pgleader.lock.LockSessionException.Fault;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Random;
+import java.util.Set;
+import org.junit.jupiter.api.Test;
+
+/** X15: a server without room for more locks costs nobody a leadership, and gets its room back. */
+class LockTableFullTest {
+
+    private final ScriptedElection election = new ScriptedElection(ElectorOptions.defaults(), new Random(1));
+    private final List<Job> jobs = new ArrayList<>();
+
+    /** Admits candidates with keys from {@code first} on. */
+    private void admit(int first, int count) {
+        for (int key = first; key < first + count; key++) {
+            Job job = election.candidate(key);
+            job.admit();
+            jobs.add(job);
+        }
+    }
+
+    private long leading() {
+        return jobs.stream().filter(Job::leads).count();
+    }
+
+    /** From now on the server has room for so many locks of this session; a try that wants more gets what there is. */
+    private void makeRoomFor(int locks) {
+        ScriptedSession session = election.session();
+        session.capacity = locks;
+    }
+
+    @Test
+    void theLeadershipsThatTheGroupHasAreKept() {
+        admit(1, 3);
+        election.run(Duration.ofMillis(1));
+        assertThat(leading()).isEqualTo(3);
+        makeRoomFor(3);
+        election.journal();
+
+        admit(4, 1);
+        election.run(Duration.ofMinutes(1));
+
+        assertThat(leading()).isEqualTo(3);
+        assertThat(election.journal())
+                .doesNotContain("abort", "open")
+                .noneMatch(entry -> entry.startsWith("onRevoked"));
+        Outage shortage = election.loop.shortage();
+        assertThat(shortage).isNotNull();
+        assertThat(shortage.fault()).isEqualTo(Fault.LOCK_TABLE_FULL);
+        assertThat(shortage.message()).contains("beside the 3 of this group", "max_locks_per_transaction");
+        assertThat(election.loop.view().outage()).isNull();
+    }
+
+    @Test
+    void itTriesAgainOnceInTheLongestReconnectDelayAndLeadsWhenThereIsRoom() {
+        admit(1, 1);
+        election.run(Duration.ofMillis(1));
+        makeRoomFor(1);
+        admit(2, 1);
+        election.run(Duration.ofMillis(1));
+        election.journal();
+
+        election.run(ElectorOptions.DEFAULT_MAX_RECONNECT_DELAY.multipliedBy(10));
+        assertThat(election.journal().stream().filter(entry -> entry.startsWith("try")))
+                .hasSizeBetween(9, 11);
+
+        makeRoomFor(2);
+        election.run(ElectorOptions.DEFAULT_MAX_RECONNECT_DELAY.multipliedBy(2));
+        assertThat(leading()).isEqualTo(2);
+        assertThat(election.loop.shortage()).isNull();
+    }
+
+    @Test
+    void theServerKeepsRoomForOthers() {
+        admit(1, 1);
+        election.run(Duration.ofMillis(1));
+        makeRoomFor(500);
+
+        admit(2, 1_000);
+        election.run(Duration.ofMinutes(2));
+
+        assertThat(leading()).isBetween(450L, 499L);
+        assertThat(election.session().held).hasSize((int) leading());
+    }
+
+    @Test
+    void aFailedTryGivesBackWhatItGot() {
+        admit(1, 1);
+        election.run(Duration.ofMillis(1));
+        makeRoomFor(6);
+        election.journal();
+        admit(2, 10);
+        election.turn();
+        assertThat(election.journal()).containsSubsequence("try 10 keys", "check", "give back 5 keys");
+    }
+
+    @Test
+    void noKeyIsLeftOutForEverWhenOnlyAFewCanBeTried() {
+        admit(1, 1);
+        election.run(Duration.ofMillis(1));
+        makeRoomFor(1);
+        admit(2, 8);
+        election.run(Duration.ofSeconds(1));
+        Set<String> tried = new HashSet<>();
+        for (int round = 0; round < 300; round++) {
+            election.run(ElectorOptions.DEFAULT_MAX_RECONNECT_DELAY);
+            election.journal().stream()
+                    .filter(entry -> entry.startsWith("try ["))
+                    .forEach(tried::add);
+        }
+        assertThat(tried)
+                .contains("try [bigint:2]", "try [bigint:5]", "try [bigint:9]")
+                .hasSizeGreaterThanOrEqualTo(8);
+    }
+
+    @Test
+    void aReleaseThatTheServerCantTellOfIsARelease() {
+        admit(1, 2);
+        election.run(Duration.ofMillis(1));
+        election.session().releases.add(fault(Fault.LOCK_TABLE_FULL));
+        Job resigning = jobs.get(0);
+        resigning.resign();
+        election.run(Duration.ofMillis(1));
+        assertThat(resigning.released).isCompleted();
+        assertThat(jobs.get(1).leads()).isTrue();
+        assertThat(election.session().isEnded()).isFalse();
+    }
+
+    @Test
+    void anAnnouncementThatTheServerHasNoRoomForIsMadeLater() {
+        admit(1, 1);
+        election.opens.add(() -> {
+            ScriptedSession session = election.newSession();
+            session.announcements.add(fault(Fault.LOCK_TABLE_FULL));
+            return session;
+        });
+        election.run(ElectorOptions.DEFAULT_HEALTH_CHECK_INTERVAL);
+        assertThat(election.journal().stream().filter(entry -> entry.startsWith("announce \"elected bigint:1 ")))
+                .hasSize(2);
+        assertThat(leading()).isEqualTo(1);
+    }
+
+    @Test
+    void aCandidateThatWaitsInTheQueueWaitsForRoomAsWell() {
+        ScriptedElection queueing = new ScriptedElection(
+                ElectorOptions.builder().acquisitionMode(AcquisitionMode.QUEUE).build());
+        Job follower = queueing.follower();
+        queueing.session().queueings.add(fault(Fault.LOCK_TABLE_FULL));
+        queueing.loop.await(Duration.ofSeconds(1).toNanos());
+        assertThat(queueing.loop.shortage()).isNotNull();
+        assertThat(follower.leads()).isFalse();
+        assertThat(queueing.session().isEnded()).isFalse();
+    }
+}

@@ -1,0 +1,194 @@
+package dev.pgleader;
+
+import static dev.pgleader.Candidate.FAST;
+import static dev.pgleader.Candidate.PATIENCE;
+import static dev.pgleader.Candidate.direct;
+import static dev.pgleader.Candidate.freshKeyBits;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import dev.pgleader.lock.LockKey;
+import dev.pgleader.testkit.LockTable;
+import dev.pgleader.testkit.LogCapture;
+import dev.pgleader.testkit.PostgresServer;
+import dev.pgleader.testkit.Sql;
+import java.sql.Connection;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.slf4j.event.Level;
+
+/** Followers that wait inside the server, on a real server. */
+@Timeout(120)
+class QueueTest {
+
+    private static final PostgresServer SERVER = PostgresServer.shared();
+    private static final LockTable LOCKS = new LockTable(SERVER, PostgresServer.DEFAULT_DATABASE);
+
+    /** A follower that polled would need half a minute. */
+    private static final ElectorOptions QUEUE = FAST.toBuilder()
+            .acquisitionMode(AcquisitionMode.QUEUE)
+            .queueSlice(Duration.ofMillis(1_200))
+            .retryInterval(Duration.ofSeconds(30))
+            .maxReconnectDelay(Duration.ofSeconds(30))
+            // A session that has seen a check before it is lost is replaced at once.
+            .healthCheckInterval(Duration.ofMillis(20))
+            .coolDown(Duration.ofMillis(300))
+            .build();
+
+    private final long bits = freshKeyBits();
+    private final LockKey key = LockKey.of(bits);
+
+    @AfterAll
+    static void closeObserver() throws Exception {
+        LOCKS.close();
+    }
+
+    private Candidate start(String id) {
+        return Candidate.start(id, direct(SERVER), key, builder -> builder.options(QUEUE));
+    }
+
+    private static void awaitQueueing(Candidate follower) {
+        awaitState(follower.backendPid(), "active");
+    }
+
+    private static void awaitState(int pid, String state) {
+        await().atMost(PATIENCE)
+                .until(() -> LOCKS.session(pid)
+                        .filter(session -> state.equals(session.state()))
+                        .isPresent());
+    }
+
+    @Test
+    void theEndOfTheLeadersSessionElectsTheNextInMilliseconds() throws Exception {
+        List<Long> micros = new ArrayList<>();
+        try (Connection operator = SERVER.connect();
+                Candidate first = start("first")) {
+            first.awaitElected(1);
+            try (Candidate second = start("second")) {
+                Candidate leader = first;
+                Candidate follower = second;
+                for (int round = 0; round < 20; round++) {
+                    awaitQueueing(follower);
+                    long terms = follower.elector().status().terms();
+                    String terminate = "SELECT pg_terminate_backend(" + leader.backendPid() + ")";
+                    long terminatedAt = System.nanoTime();
+                    Sql.execute(operator, terminate);
+                    Candidate.Event elected = follower.awaitElected(terms + 1);
+                    micros.add(TimeUnit.NANOSECONDS.toMicros(elected.atNanos() - terminatedAt));
+                    Candidate next = leader;
+                    leader = follower;
+                    follower = next;
+                }
+                first.assertCallbacksInOrder();
+                second.assertCallbacksInOrder();
+            }
+        }
+        Percentiles times = new Percentiles("QUEUE: pg_terminate_backend to the other's onElected", micros);
+        assertThat(times.at(50)).as(times.toString()).isLessThan(Duration.ofMillis(50));
+    }
+
+    @Test
+    void resigningHandsOverToTheOneThatWaits() throws Exception {
+        try (Candidate first = start("first")) {
+            first.awaitElected(1);
+            try (Candidate second = start("second")) {
+                awaitQueueing(second);
+                first.elector().resign().get(10, TimeUnit.SECONDS);
+                second.awaitElected(1);
+                awaitQueueing(first);
+                second.elector().resign().get(10, TimeUnit.SECONDS);
+                first.awaitElected(2);
+            }
+        }
+    }
+
+    @Test
+    void aFollowerThatWaitsClosesWithoutWaitingAndWithoutAWarning() throws Exception {
+        ElectorOptions patient = QUEUE.toBuilder()
+                .leaseDuration(Duration.ofSeconds(20))
+                .queueSlice(Duration.ofSeconds(10))
+                .build();
+        try (Candidate leader = start("leader");
+                LogCapture log = LogCapture.of(ElectionLoop.class.getPackageName(), Level.WARN)) {
+            leader.awaitElected(1);
+            Candidate follower = Candidate.start("follower", direct(SERVER), key, builder -> builder.options(patient));
+            awaitQueueing(follower);
+            int pid = follower.backendPid();
+            long start = System.nanoTime();
+            follower.close();
+            assertThat(Duration.ofNanos(System.nanoTime() - start)).isLessThan(Duration.ofSeconds(5));
+            assertThat(follower.elector().status().role()).isEqualTo(LeaderStatus.Role.STOPPED);
+            assertThat(log.messages(Level.WARN)).isEmpty();
+            // The server looks now and then whether somebody still waits for its answer.
+            await().atMost(Duration.ofSeconds(60))
+                    .until(() -> LOCKS.session(pid).isEmpty());
+            assertThat(leader.elector().isLeader()).isTrue();
+        }
+    }
+
+    @Test
+    void anIndexBuiltConcurrentlyMeanwhileEndsWithinAFewSlices() throws Exception {
+        SERVER.execute("CREATE TABLE IF NOT EXISTS queue_test (id int)");
+        try (Candidate leader = start("leader")) {
+            leader.awaitElected(1);
+            try (Candidate follower = start("follower");
+                    Connection operator = SERVER.connect()) {
+                awaitQueueing(follower);
+                int pid = follower.backendPid();
+                // What a wait costs: a snapshot.
+                await().atMost(PATIENCE)
+                        .until(() -> LOCKS.session(pid).orElseThrow().backendXmin() != null);
+                long start = System.nanoTime();
+                Sql.execute(operator, "CREATE INDEX CONCURRENTLY queue_test_" + Math.abs(bits) + " ON queue_test (id)");
+                Duration took = Duration.ofNanos(System.nanoTime() - start);
+                System.out.println(
+                        "CREATE INDEX CONCURRENTLY beside a follower that waits: " + took.toMillis() + " ms");
+                assertThat(took).isLessThan(QUEUE.queueSlice().multipliedBy(5));
+                assertThat(leader.elector().isLeader()).isTrue();
+            }
+        }
+    }
+
+    @Test
+    void waitingWritesNothingToTheServersLog() throws Exception {
+        try (PostgresServer logging = PostgresServer.builder()
+                .setting("logging_collector", "on")
+                .setting("log_directory", "log")
+                .setting("log_filename", "queue.log")
+                .launch()) {
+            ElectorOptions options =
+                    QUEUE.toBuilder().queueSlice(Duration.ofMillis(100)).build();
+            LockKey own = LockKey.of(1);
+            try (Candidate leader =
+                            Candidate.start("leader", direct(logging), own, builder -> builder.options(options));
+                    Connection operator = logging.connect()) {
+                leader.awaitElected(1);
+                try (Candidate follower =
+                        Candidate.start("follower", direct(logging), own, builder -> builder.options(options))) {
+                    int pid = follower.backendPid();
+                    for (int slice = 0; slice < 5; slice++) {
+                        awaitSliceOf(operator, pid);
+                    }
+                }
+                assertThat(Sql.text(operator, "SELECT pg_read_file('log/queue.log')"))
+                        .contains("database system is ready")
+                        .doesNotContain("ERROR", "lock timeout", "still waiting", "pg_advisory_lock");
+            }
+        }
+    }
+
+    /** Waits until the session begins another slice. */
+    private static void awaitSliceOf(Connection operator, int pid) throws Exception {
+        String begun = "SELECT query_start FROM pg_stat_activity WHERE pid = " + pid + " AND query LIKE 'DO %'";
+        String before = Sql.text(operator, begun);
+        await().atMost(PATIENCE).until(() -> {
+            String now = Sql.text(operator, begun);
+            return now != null && !now.equals(before);
+        });
+    }
+}

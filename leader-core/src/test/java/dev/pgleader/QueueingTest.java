@@ -1,0 +1,207 @@
+package dev.pgleader;
+
+import static dev.pgleader.ScriptedSession.fault;
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.pgleader.ScriptedElection.Job;
+import dev.pgleader.lock.LockSessionException.Fault;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Set;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+
+/** When a follower waits in the server's queue, for what and for how long; see {@link QueueTest} for a real server. */
+class QueueingTest {
+
+    private static final Duration SLICE = Duration.ofSeconds(2);
+
+    private final ScriptedElection election = new ScriptedElection(
+            ElectorOptions.builder().acquisitionMode(AcquisitionMode.QUEUE).build());
+
+    /** Waits as the election thread does, for as long as the server is told to. */
+    private void await(Duration longest) {
+        election.loop.await(longest.toNanos());
+    }
+
+    @Test
+    void aFollowerWaitsForASliceInsteadOfPolling() {
+        election.follower();
+        for (int slice = 0; slice < 5; slice++) {
+            election.session().queueings.add(() -> {
+                election.ticker.advance(SLICE);
+                return false;
+            });
+            await(election.turn());
+        }
+        assertThat(election.journal())
+                .containsOnly("queue bigint:1 for 2000 ms")
+                .hasSize(5);
+    }
+
+    @Test
+    void aKeyThatIsGrantedLeadsAfterACheck() {
+        Job follower = election.follower();
+        election.server.takenByOthers.clear();
+        await(SLICE);
+        assertThat(follower.leads()).isTrue();
+        assertThat(election.journal()).containsExactly("queue bigint:1 for 2000 ms", "check");
+    }
+
+    @Test
+    void aGrantThatTheCheckDoesNotShowIsNoLeadership() {
+        Job follower = election.follower();
+        election.server.takenByOthers.clear();
+        election.session().checks.add(Set::of);
+        await(SLICE);
+        assertThat(follower.leads()).isFalse();
+        assertThat(election.journal()).containsExactly("queue bigint:1 for 2000 ms", "check", "abort, nobody leading");
+    }
+
+    @ParameterizedTest
+    @EnumSource(value = Fault.class, mode = EnumSource.Mode.EXCLUDE, names = "LOCK_TABLE_FULL")
+    void aSessionThatFailsInTheQueueIsGivenUp(Fault fault) {
+        Job follower = election.follower();
+        election.session().queueings.add(fault(fault));
+        await(SLICE);
+        assertThat(election.journal()).containsExactly("queue bigint:1 for 2000 ms", "abort, nobody leading");
+        assertThat(follower.leads()).isFalse();
+        assertThat(election.loop.view().outage()).isNotNull();
+    }
+
+    @Test
+    void aReleaseThatItHearsOfWhileItWaitsVouchesForTheLeaderBefore() {
+        ScriptedElection delayed = new ScriptedElection(ElectorOptions.builder()
+                .acquisitionMode(AcquisitionMode.QUEUE)
+                .takeoverDelay(TakeoverDelay.of(Duration.ofSeconds(15)))
+                .build());
+        Job follower = delayed.follower();
+        delayed.server.takenByOthers.clear();
+        delayed.session().waits.add(() -> List.of("released bigint:1"));
+        delayed.loop.await(SLICE.toNanos());
+        assertThat(follower.leads()).isTrue();
+    }
+
+    @Test
+    void aGrantOfWhichNobodyToldWaitsOutTheTakeoverDelay() {
+        ScriptedElection delayed = new ScriptedElection(ElectorOptions.builder()
+                .acquisitionMode(AcquisitionMode.QUEUE)
+                .takeoverDelay(TakeoverDelay.of(Duration.ofSeconds(15)))
+                .build());
+        Job follower = delayed.follower();
+        delayed.server.takenByOthers.clear();
+        delayed.loop.await(SLICE.toNanos());
+        assertThat(follower.role()).isEqualTo(LeaderStatus.Role.TAKING_OVER);
+    }
+
+    @Test
+    void aLeaderDoesNotQueue() {
+        election.leader();
+        await(SLICE);
+        assertThat(election.journal()).isEmpty();
+    }
+
+    @Test
+    void aCandidateThatMustNotCompeteDoesNotQueue() {
+        Job follower = election.follower();
+        follower.signal(new Candidacy.Pause());
+        election.turn();
+        await(SLICE);
+        assertThat(election.journal()).isEmpty();
+    }
+
+    @Test
+    void aCandidateQueuesOnlyWhileItsConditionHolds() {
+        List<Boolean> answers = new ArrayList<>(List.of(true, false));
+        Job follower = election.candidate(1);
+        follower.contender.campaignWhen(() -> answers.size() > 1 ? answers.remove(0) : answers.get(0));
+        election.server.takenByOthers.add(follower.key);
+        follower.admit();
+        election.turn();
+        election.callbacks.runAll();
+        election.turn();
+        election.journal();
+
+        await(SLICE);
+        assertThat(election.journal()).containsExactly("queue bigint:1 for 2000 ms");
+        election.callbacks.runAll();
+        election.turn();
+        await(SLICE);
+        assertThat(election.journal()).isEmpty();
+    }
+
+    @Test
+    void whatIsLeftToDoComesFirst() {
+        Job follower = election.follower();
+        follower.signal(new Candidacy.Pause());
+        await(SLICE);
+        assertThat(election.journal()).isEmpty();
+    }
+
+    @Test
+    void followersTakeTurns() {
+        for (int key = 1; key <= 3; key++) {
+            Job follower = election.candidate(key);
+            election.server.takenByOthers.add(follower.key);
+            follower.admit();
+        }
+        election.turn();
+        election.journal();
+        for (int slice = 0; slice < 4; slice++) {
+            await(SLICE);
+        }
+        assertThat(election.journal().stream().map(entry -> entry.substring(6, 14)))
+                .containsExactly("bigint:1", "bigint:2", "bigint:3", "bigint:1");
+    }
+
+    @Test
+    void followersThatTakeTurnsPollAsWell() {
+        for (int key = 1; key <= 2; key++) {
+            Job follower = election.candidate(key);
+            election.server.takenByOthers.add(follower.key);
+            follower.admit();
+        }
+        election.turn();
+        election.journal();
+        await(SLICE);
+        assertThat(election.journal()).containsExactly("queue bigint:1 for 1000 ms");
+    }
+
+    @Test
+    void aGroupThatHoldsAKeyQueuesInShortSlices() {
+        election.leader();
+        Job follower = election.candidate(2);
+        election.server.takenByOthers.add(follower.key);
+        follower.admit();
+        election.turn();
+        election.journal();
+        await(SLICE);
+        assertThat(election.journal()).containsExactly("queue bigint:2 for 100 ms");
+    }
+
+    @Test
+    void aCheckIsNotLateForTheQueue() {
+        election.leader();
+        Job follower = election.candidate(2);
+        election.server.takenByOthers.add(follower.key);
+        follower.admit();
+        election.run(ElectorOptions.DEFAULT_HEALTH_CHECK_INTERVAL.minusMillis(50));
+        election.journal();
+        await(SLICE);
+        assertThat(election.journal()).containsExactly("queue bigint:2 for 50 ms");
+    }
+
+    @Test
+    void whatIsDueInAMomentIsWaitedForOutsideOfTheQueue() {
+        election.leader();
+        Job follower = election.candidate(2);
+        election.server.takenByOthers.add(follower.key);
+        follower.admit();
+        election.run(ElectorOptions.DEFAULT_HEALTH_CHECK_INTERVAL.minusMillis(9));
+        election.journal();
+        await(SLICE);
+        assertThat(election.journal()).isEmpty();
+    }
+}
