@@ -18,7 +18,7 @@ import java.util.stream.Stream;
 /** What must hold of the documentation. Each check returns what is wrong, in words. */
 final class DocumentationChecks {
 
-    private static final Pattern TEST_CLASS = Pattern.compile("\\b[A-Z]\\w*Test\\b");
+    private static final Pattern TEST_CLASS = Pattern.compile("\\b[A-Z]\\w*(?:Test|Contract)\\b");
     private static final Pattern METER = Pattern.compile("\\bpgleader\\.[a-z.]*[a-z]\\b");
     private static final Pattern PROMETHEUS_METER = Pattern.compile("\\bpgleader_[a-z_]+");
     private static final Pattern GO_NAME = Pattern.compile("\\[]byte\\(\"([^\"]+)\"\\)");
@@ -39,17 +39,16 @@ final class DocumentationChecks {
     }
 
     private static boolean resolves(MarkdownPage page, String link, List<MarkdownPage> pages) {
-        int hash = link.indexOf('#');
-        String file = hash < 0 ? link : link.substring(0, hash);
-        Path target =
-                file.isEmpty() ? page.path() : page.path().resolveSibling(file).normalize();
-        if (!Files.exists(MarkdownPage.ROOT.resolve(target))) {
-            return false;
+        String[] fileAndAnchor = link.split("#", 2);
+        Path target = fileAndAnchor[0].isEmpty()
+                ? page.path()
+                : page.path().resolveSibling(fileAndAnchor[0]).normalize();
+        if (fileAndAnchor.length == 1) {
+            return Files.exists(MarkdownPage.ROOT.resolve(target));
         }
-        return hash < 0
-                || Stream.concat(pages.stream(), Stream.of(page))
-                        .filter(candidate -> candidate.path().equals(target))
-                        .anyMatch(candidate -> candidate.anchors().contains(link.substring(hash + 1)));
+        return Stream.concat(pages.stream(), Stream.of(page))
+                .filter(candidate -> candidate.path().equals(target))
+                .anyMatch(candidate -> candidate.anchors().contains(fileAndAnchor[1]));
     }
 
     static List<String> missingTestClasses(List<MarkdownPage> pages) {

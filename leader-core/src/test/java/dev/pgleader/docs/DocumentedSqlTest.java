@@ -40,7 +40,7 @@ import org.junit.jupiter.api.Timeout;
 import org.postgresql.PGConnection;
 import org.postgresql.PGNotification;
 
-/** Runs the SQL of the documentation, page by page, as psql would, while one elector leads and another one follows. */
+/** Runs the SQL of the documentation, page by page, as psql would; the runbook while one elector leads and another follows. */
 @Timeout(60)
 class DocumentedSqlTest {
 
@@ -114,11 +114,9 @@ class DocumentedSqlTest {
     }
 
     @BeforeEach
-    void start() throws SQLException {
+    void connect() throws SQLException {
         connection = SERVER.connect(DATABASE);
         psql = new PsqlScript(connection);
-        instances.add(new Instance("first"));
-        instances.add(new Instance("second"));
     }
 
     @AfterEach
@@ -131,6 +129,8 @@ class DocumentedSqlTest {
 
     @Test
     void runbook() throws Exception {
+        instances.add(new Instance("first"));
+        instances.add(new Instance("second"));
         run(
                 "docs/operations.md",
                 Map.of(
@@ -182,7 +182,6 @@ class DocumentedSqlTest {
                 .collect(Collectors.groupingBy(MarkdownPage.Block::heading, LinkedHashMap::new, Collectors.toList()));
         assertThat(byHeading.keySet()).containsExactlyInAnyOrderElementsOf(expectations.keySet());
         for (Map.Entry<String, List<MarkdownPage.Block>> entry : byHeading.entrySet()) {
-            leader();
             expectations.get(entry.getKey()).meet(entry.getValue());
         }
     }
@@ -265,7 +264,10 @@ class DocumentedSqlTest {
     private void makesTheLeaderResign(List<MarkdownPage.Block> blocks) throws SQLException {
         Instance leader = leader();
         leader.revocations.clear();
-        run(blocks);
+        SERVER.createRole("documentation_reader", "secret");
+        try (Connection reader = SERVER.connect(DATABASE, "documentation_reader", "secret")) {
+            psql.on(reader).run(blocks.get(0).text());
+        }
         eventually().until(() -> leader.revocations.contains(RevocationReason.RESIGNED));
         eventually().until(() -> follower(leader).elector.isLeader());
     }
