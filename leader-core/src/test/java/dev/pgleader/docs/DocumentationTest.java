@@ -188,7 +188,9 @@ class DocumentationTest {
                         settings,
                         each -> seconds(each.trustWindow().minus(each.healthCheckInterval()))))
                 .contains(row(
-                        "overlap in the one uncovered case, at most", settings, each -> seconds(each.trustWindow())))
+                        "two leaders in the uncovered cases with one primary, at most",
+                        settings,
+                        each -> seconds(each.trustWindow())))
                 .contains(row(
                         "statements per minute: leader, each follower",
                         settings,
