@@ -51,7 +51,9 @@ class DocumentationTest {
     void linksLeadSomewhere() {
         assertThat(pages).extracting(MarkdownPage::path).contains(Path.of("README.md"), Path.of("docs/fencing.md"));
         assertThat(pages.stream().flatMap(page -> page.links().stream())).hasSizeGreaterThan(50);
-        assertThat(DocumentationChecks.brokenLinks(pages)).isEmpty();
+        assertThat(DocumentationChecks.brokenLinks(pages))
+                .as("links to files or headings that don't exist")
+                .isEmpty();
 
         List<MarkdownPage> wrong =
                 wrong("# Here\n\n[a](keys.md#nowhere) [b](nobody.md) [c](#there) [d](#here) [e](../README.md)");
@@ -68,6 +70,7 @@ class DocumentationTest {
                                 .normalize()))
                 .collect(Collectors.toSet());
         assertThat(pages)
+                .as("pages, each of which some other page has to link")
                 .extracting(MarkdownPage::path)
                 .filteredOn(path -> path.startsWith("docs") && !path.startsWith("docs/decisions"))
                 .isSubsetOf(linked);
@@ -75,7 +78,9 @@ class DocumentationTest {
 
     @Test
     void testsThatAreNamedExist() {
-        assertThat(DocumentationChecks.missingTestClasses(pages)).isEmpty();
+        assertThat(DocumentationChecks.missingTestClasses(pages))
+                .as("test classes that don't exist")
+                .isEmpty();
 
         assertThat(DocumentationChecks.missingTestClasses(wrong("`DocumentationTest`, `NobodyWroteThisTest`")))
                 .containsExactly("docs/wrong.md: NobodyWroteThisTest");
@@ -84,7 +89,9 @@ class DocumentationTest {
     @Test
     void javaThatIsShownIsCompiled() {
         assertThat(pages.stream().flatMap(page -> page.blocks("java").stream())).hasSizeGreaterThan(5);
-        assertThat(DocumentationChecks.uncompiledJava(pages)).isEmpty();
+        assertThat(DocumentationChecks.uncompiledJava(pages))
+                .as("Java that is in no source file: put it into one of the *Snippets, and run it")
+                .isEmpty();
 
         assertThat(DocumentationChecks.uncompiledJava(wrong("```java\nelector." + "becomeLeaderNow();\n```")))
                 .hasSize(1);
@@ -102,7 +109,9 @@ class DocumentationTest {
     @Test
     void logLinesThatAreShownAreWritten() {
         assertThat(page("docs/operations.md").blocks("log")).hasSize(1);
-        assertThat(DocumentationChecks.unknownLogLines(pages)).isEmpty();
+        assertThat(DocumentationChecks.unknownLogLines(pages))
+                .as("log lines that no code writes")
+                .isEmpty();
 
         List<MarkdownPage> wrong =
                 wrong("```log\nINFO  [<elector>] Closed\nWARN  [<elector>] Closed\nINFO  [<elector>] Shut\n```");

@@ -170,6 +170,7 @@ class DocumentedSqlTest {
         assertThat(MarkdownPage.all().stream()
                         .filter(page -> !page.blocks("sql").isEmpty())
                         .map(page -> page.path().toString()))
+                .as("pages with SQL, each of which needs a test here that runs it")
                 .containsExactlyInAnyOrder("docs/operations.md", "docs/keys.md", "docs/fencing.md");
     }
 
@@ -180,7 +181,9 @@ class DocumentedSqlTest {
                 .orElseThrow();
         Map<String, List<MarkdownPage.Block>> byHeading = page.blocks("sql").stream()
                 .collect(Collectors.groupingBy(MarkdownPage.Block::heading, LinkedHashMap::new, Collectors.toList()));
-        assertThat(byHeading.keySet()).containsExactlyInAnyOrderElementsOf(expectations.keySet());
+        assertThat(byHeading.keySet())
+                .as("headings of %s with SQL, each of which needs an expectation", path)
+                .containsExactlyInAnyOrderElementsOf(expectations.keySet());
         for (Map.Entry<String, List<MarkdownPage.Block>> entry : byHeading.entrySet()) {
             expectations.get(entry.getKey()).meet(entry.getValue());
         }
