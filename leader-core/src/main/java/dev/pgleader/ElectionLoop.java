@@ -244,8 +244,7 @@ final class ElectionLoop implements Runnable {
             return;
         }
         try {
-            Contender queued = nextInQueue();
-            if (queued == null || !waitInQueue(current, queued)) {
+            if (!waitInQueue(current)) {
                 receive(current.await(waitNanos));
             }
         } catch (LockSessionException e) {
@@ -253,28 +252,18 @@ final class ElectionLoop implements Runnable {
         }
     }
 
-    /** Whose turn it is to wait in the server's queue; null if nobody's. */
-    private @Nullable Contender nextInQueue() {
-        if (options.acquisitionMode() != AcquisitionMode.QUEUE) {
-            return null;
+    /** Waits for a key in the server's queue; returns false if there is none to wait for, or not long enough. */
+    private boolean waitInQueue(LockSession waiting) throws LockSessionException {
+        if (options.acquisitionMode() != AcquisitionMode.QUEUE || shortage != null) {
+            return false;
         }
-        Contender first = null;
-        boolean afterLast = false;
-        for (Contender contender : campaigning().values()) {
-            if (afterLast) {
-                return contender;
-            }
-            first = first == null ? contender : first;
-            afterLast = contender.key.equals(lastQueued);
+        Map<LockKey, Contender> wanted = campaigning();
+        if (wanted.isEmpty()) {
+            return false;
         }
-        return first;
-    }
-
-    /** Waits for the key until something else is due; returns false if that is so soon that it isn't worth it. */
-    private boolean waitInQueue(LockSession waiting, Contender queued) throws LockSessionException {
+        boolean alone = wanted.size() == 1;
         long startedAt = ticker.nanos();
         long sliceNanos = Math.min(options.queueSlice().toNanos(), untilContenderIsDueNanos(startedAt));
-        boolean alone = campaigning().size() == 1;
         if (!alone) {
             sliceNanos = Math.min(sliceNanos, nextPollAt - startedAt);
         }
@@ -285,7 +274,8 @@ final class ElectionLoop implements Runnable {
         if (sliceNanos < SHORTEST_SLICE_NANOS) {
             return false;
         }
-        lastQueued = queued.key;
+        LockKey key = nextInTurn(wanted.keySet());
+        lastQueued = key;
         boolean granted;
         queueingBrokenOff = false;
         onlyQueues = !holdsLocks;
@@ -294,7 +284,7 @@ final class ElectionLoop implements Runnable {
                 return true;
             }
             lastAttemptAt = startedAt;
-            granted = waiting.lockWithin(queued.key, Duration.ofNanos(sliceNanos));
+            granted = waiting.lockWithin(key, Duration.ofNanos(sliceNanos));
         } catch (LockSessionException e) {
             if (queueingBrokenOff) {
                 keeper.close();
@@ -313,8 +303,14 @@ final class ElectionLoop implements Runnable {
         }
         askGates();
         receive(waiting.await(0));
-        tried(Map.of(queued.key, queued), granted ? Set.of(queued.key) : Set.of(), startedAt);
+        tried(List.of(key), granted ? Set.of(key) : Set.of(), startedAt);
         return true;
+    }
+
+    /** The key after the one that was waited for last. */
+    private LockKey nextInTurn(Set<LockKey> wanted) {
+        List<LockKey> keys = new ArrayList<>(wanted);
+        return keys.get((keys.indexOf(lastQueued) + 1) % keys.size());
     }
 
     /** Takes up what other sessions said. */
@@ -338,6 +334,9 @@ final class ElectionLoop implements Runnable {
             if (wanted) {
                 nextPollAt = ticker.nanos();
                 toldOfFreeKeys = true;
+            }
+            if (spreading != null && notice instanceof Notice.Freed) {
+                spreading.countAnew(ticker.nanos());
             }
             contender.publish();
         } else if (notice instanceof Notice.Elected elected && !isOwn(elected)) {
@@ -416,6 +415,8 @@ final class ElectionLoop implements Runnable {
         }
         nextPollAt = keeper.openedAt();
         nextCheckAt = keeper.openedAt() + options.healthCheckInterval().toNanos();
+        shortage = null;
+        room.unlimited();
         forEachContender(contender -> {
             contender.askedWhoLeads = false;
             contender.releasedInOrder = false;
@@ -488,14 +489,12 @@ final class ElectionLoop implements Runnable {
         askGates();
         Map<LockKey, Contender> wanted = campaigning();
         try {
-            Collection<LockKey> due = wanted.keySet();
             if (spreading != null) {
                 giveUpSurplus(spreading);
-                due = wanted.isEmpty() ? Set.of() : dueOf(spreading, wanted.keySet());
             }
             if (!wanted.isEmpty()) {
                 lastAttemptAt = now;
-                tryLocks(due, wanted);
+                tryLocks(spreading == null ? wanted.keySet() : dueOf(spreading, wanted.keySet()));
             }
         } catch (LockSessionException e) {
             loseSession(e);
@@ -518,51 +517,64 @@ final class ElectionLoop implements Runnable {
         return campaigning;
     }
 
-    private void tryLocks(Collection<LockKey> due, Map<LockKey, Contender> wanted) throws LockSessionException {
-        long startedAt = ticker.nanos();
+    private void tryLocks(Collection<LockKey> due) throws LockSessionException {
         List<LockKey> batch = room.fitting(due, countHeld());
-        Set<LockKey> granted;
-        try {
-            granted = batch.isEmpty() ? Set.of() : keeper.requireSession().tryLock(batch);
-        } catch (LockSessionException e) {
-            if (e.fault() != Fault.LOCK_TABLE_FULL) {
-                throw e;
+        if (!batch.isEmpty()) {
+            long startedAt = ticker.nanos();
+            Set<LockKey> granted;
+            try {
+                granted = keeper.requireSession().tryLock(batch);
+            } catch (LockSessionException e) {
+                if (e.fault() != Fault.LOCK_TABLE_FULL) {
+                    throw e;
+                }
+                giveBack(batch);
+                reportShortage(e, batch.size());
+                return;
             }
-            giveBack(batch);
-            reportShortage(e, batch.size());
-            return;
+            tried(batch, granted, startedAt);
         }
-        Map<LockKey, Contender> tried = new LinkedHashMap<>();
-        batch.forEach(key -> tried.put(key, Objects.requireNonNull(wanted.get(key), "due, but not wanted")));
-        tried(tried, granted, startedAt);
-        if (batch.size() == due.size() && !batch.isEmpty()) {
+        if (batch.size() < due.size()) {
+            if (room.isUsedUp(countHeld())) {
+                nextPollAt = ticker.nanos() + jittered(options.maxReconnectDelay());
+            }
+        } else if (!due.isEmpty()) {
             endShortage();
-        } else if (room.isUsedUp(countHeld())) {
-            nextPollAt = ticker.nanos() + jittered(options.maxReconnectDelay());
         }
     }
 
     /** What came of a try that the server answered, whether by trying or by waiting. */
-    private void tried(Map<LockKey, Contender> tried, Set<LockKey> granted, long startedAt) {
+    private void tried(Collection<LockKey> keys, Set<LockKey> granted, long startedAt) {
         Duration took = Duration.ofNanos(ticker.nanos() - startedAt);
-        tried.values().forEach(contender -> {
-            boolean won = granted.contains(contender.key);
+        for (LockKey key : keys) {
+            Contender contender = contender(key);
+            boolean won = granted.contains(key);
             contender.observe(observer -> observer.attempted(won, took));
             if (!won) {
                 seenTaken(contender);
             }
-        });
+        }
         if (granted.isEmpty()) {
-            keeper.proved();
-            // A try shows that the session lives, so a candidate that polls needs no check beside it.
-            if (countHeld() == 0) {
-                nextCheckAt = ticker.nanos() + options.healthCheckInterval().toNanos();
-            }
-            return;
+            answered();
+        } else if (check(granted)) {
+            granted.forEach(key -> takeLock(contender(key)));
         }
-        if (check(granted)) {
-            granted.forEach(key -> takeLock(contenders.get(key)));
+    }
+
+    private void answered() {
+        keeper.proved();
+        // An answer shows that the session lives, so a candidate that polls needs no check beside it.
+        if (countHeld() == 0) {
+            nextCheckAt = ticker.nanos() + options.healthCheckInterval().toNanos();
         }
+    }
+
+    private Contender contender(LockKey key) {
+        Contender contender = contenders.get(key);
+        if (contender == null) {
+            throw new IllegalStateException("The server speaks of " + key + ", which nobody wants");
+        }
+        return contender;
     }
 
     private void seenTaken(Contender contender) {
@@ -618,15 +630,16 @@ final class ElectionLoop implements Runnable {
     /** The keys that are free and have been left to others for long enough. */
     private Collection<LockKey> dueOf(Spreading rules, Collection<LockKey> wanted) throws LockSessionException {
         Set<LockKey> free = keeper.requireSession().findFree(wanted);
-        long now = ticker.nanos();
-        forEachContender(contender -> {
-            if (wanted.contains(contender.key) && !free.contains(contender.key)) {
-                seenTaken(contender);
+        answered();
+        for (LockKey key : wanted) {
+            if (!free.contains(key)) {
+                seenTaken(contender(key));
             }
-        });
+        }
+        long now = ticker.nanos();
         List<LockKey> news = rules.foundFree(free, now);
         if (!news.isEmpty() && !toldOfFreeKeys) {
-            // Others look now, too, so that all count from the same moment.
+            // Others count anew, so that all count from the same moment.
             announcements.add(new Notice.Freed(news.get(0)));
         }
         toldOfFreeKeys = false;
@@ -665,10 +678,7 @@ final class ElectionLoop implements Runnable {
                 });
     }
 
-    private void takeLock(@Nullable Contender contender) {
-        if (contender == null) {
-            throw new IllegalStateException("The server granted a key that nobody wanted");
-        }
+    private void takeLock(Contender contender) {
         long now = ticker.nanos();
         Duration fixed = options.takeoverDelay().fixed();
         long safeAt = fixed == null ? keeper.takeoverSafeAt() : now + fixed.toNanos();

@@ -47,6 +47,11 @@ final class Spreading {
         return news;
     }
 
+    /** Another instance has only now found that keys are free: it is not to come late for it. */
+    void countAnew(long now) {
+        freeSince.replaceAll((key, since) -> now);
+    }
+
     /**
      * The free keys that have been left to others for long enough.
      *

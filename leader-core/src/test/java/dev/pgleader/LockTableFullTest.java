@@ -159,5 +159,26 @@ class LockTableFullTest {
         assertThat(queueing.loop.shortage()).isNotNull();
         assertThat(follower.leads()).isFalse();
         assertThat(queueing.session().isEnded()).isFalse();
+
+        queueing.journal();
+        queueing.loop.await(Duration.ofSeconds(1).toNanos());
+        assertThat(queueing.journal()).as("while there is no room").isEmpty();
+        queueing.turnAfter(ElectorOptions.DEFAULT_MAX_RECONNECT_DELAY.multipliedBy(2));
+        queueing.loop.await(Duration.ofSeconds(1).toNanos());
+        assertThat(queueing.journal()).endsWith("try [bigint:1]", "queue bigint:1 for 2000 ms");
+    }
+
+    @Test
+    void aNewSessionKnowsOfNoShortage() {
+        admit(1, 1);
+        election.run(Duration.ofMillis(1));
+        makeRoomFor(1);
+        admit(2, 1);
+        election.run(Duration.ofMillis(1));
+        assertThat(election.loop.shortage()).isNotNull();
+        election.session().checks.add(fault(Fault.CONNECTION_LOST));
+        election.run(ElectorOptions.DEFAULT_HEALTH_CHECK_INTERVAL.multipliedBy(2));
+        assertThat(leading()).isEqualTo(2);
+        assertThat(election.loop.shortage()).isNull();
     }
 }

@@ -68,6 +68,16 @@ class SpreadingTest {
     }
 
     @Test
+    void whoHearsOfAnInstanceThatFindsKeysFreeLetsItCatchUp() {
+        spreading.foundFree(keys(0, 100), START);
+        assertThat(spreading.due(0, 100, after(1_000))).hasSize(51);
+        spreading.foundFree(keys(51, 49), after(1_000));
+        spreading.countAnew(after(1_000));
+        assertThat(spreading.due(51, 100, after(2_019))).isEmpty();
+        assertThat(spreading.due(51, 100, after(2_020))).hasSize(1);
+    }
+
+    @Test
     void onlyKeysThatWereNotKnownToBeFreeAreNews() {
         assertThat(spreading.foundFree(keys(0, 2), START)).hasSize(2);
         assertThat(spreading.foundFree(keys(0, 3), after(1))).containsExactly(LockKey.of(2));
