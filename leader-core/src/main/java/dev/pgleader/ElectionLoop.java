@@ -608,9 +608,9 @@ final class ElectionLoop implements Runnable {
         long now = ticker.nanos();
         nextPollAt = room.refused(tried, held) ? now : now + jittered(options.maxReconnectDelay());
         if (shortage == null) {
+            LOG.warn("[{}] No room for more locks beside the {} held: {}", name, held, e.getMessage());
             String message = "The server has no room for more locks beside the " + held
                     + " of this group: raise max_locks_per_transaction (" + e.getMessage() + ")";
-            LOG.warn("[{}] {}", name, message);
             shortage = new Outage(e.fault(), message, now);
         }
         tellObservers(observer -> observer.sessionFailed(e.fault(), String.valueOf(e.getMessage())));
@@ -619,7 +619,7 @@ final class ElectionLoop implements Runnable {
     private void endShortage() {
         Outage ended = shortage;
         if (ended != null) {
-            LOG.info("[{}] The server has room for all locks again", name);
+            LOG.info("[{}] Room for all locks again", name);
         }
         shortage = null;
         room.unlimited();

@@ -3,9 +3,14 @@ package dev.pgleader.docs;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
+import dev.pgleader.AcquisitionMode;
 import dev.pgleader.ElectorOptions;
 import dev.pgleader.LeaderElector;
+import dev.pgleader.LeaderElectorGroup;
 import dev.pgleader.LeaderStatus;
+import dev.pgleader.Leadership;
+import dev.pgleader.LeadershipListener;
+import dev.pgleader.RevocationReason;
 import dev.pgleader.TakeoverDelay;
 import dev.pgleader.lock.AdvisoryLocks;
 import dev.pgleader.lock.ConnectionSource;
@@ -67,6 +72,33 @@ class DocumentedSnippetsTest {
             await().atMost(Duration.ofSeconds(30)).until(() -> sent.size() == 2);
         }
         assertThat(sent).containsExactly("C-17", "C-18");
+    }
+
+    @Test
+    void groups() {
+        ConnectionSource source =
+                ConnectionSource.of(SERVER.url(DATABASE), SERVER.superuser(), SERVER.superuserPassword());
+        Queue<String> told = new ConcurrentLinkedQueue<>();
+        LeadershipListener listener = new LeadershipListener() {
+            @Override
+            public void onElected(Leadership leadership) {
+                told.add("elected");
+            }
+
+            @Override
+            public void onRevoked(Leadership leadership, RevocationReason reason) {}
+        };
+        try (LeaderElectorGroup group = ReferenceSnippets.group(source, listener, listener)) {
+            // On a server that has just started they hold the locks and would lead after a lease.
+            await().atMost(Duration.ofSeconds(30))
+                    .until(() -> told.size() == 2
+                            || group.electors().stream()
+                                    .allMatch(elector -> elector.status().role() == LeaderStatus.Role.TAKING_OVER));
+        }
+        try (LeaderElectorGroup spread = ReferenceSnippets.spread(source)) {
+            assertThat(spread.name()).isEqualTo("importers");
+        }
+        assertThat(ReferenceSnippets.queueing().acquisitionMode()).isEqualTo(AcquisitionMode.QUEUE);
     }
 
     @Test
