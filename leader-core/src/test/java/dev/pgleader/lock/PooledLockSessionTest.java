@@ -27,7 +27,7 @@ class PooledLockSessionTest extends PostgresLockSessionContract {
 
     private static final String DATABASE = "pooled_contract";
     private static final PostgresServer SERVER = PostgresServer.shared();
-    private static final int POOL_SIZE = 6;
+    private static final int POOL_SIZE = 10;
 
     private final HikariDataSource pool = pool();
     private final ConnectionSource source = ConnectionSource.of(pool);
