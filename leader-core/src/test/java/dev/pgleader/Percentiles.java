@@ -38,7 +38,7 @@ final class Percentiles {
                 millis(100));
     }
 
-    private double millis(int percent) {
+    double millis(int percent) {
         return at(percent).toNanos() / 1e6;
     }
 }
