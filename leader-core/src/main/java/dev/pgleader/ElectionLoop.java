@@ -70,6 +70,11 @@ final class ElectionLoop implements Runnable {
     private final List<Contender> leaving = new ArrayList<>();
     private final Set<Notice> announcements = new LinkedHashSet<>();
     private final List<Consumer<Boolean>> verifications = new ArrayList<>();
+    /** Locks that nobody needs any more, and what to tell of them. */
+    private final Map<LockKey, String> unlocking = new LinkedHashMap<>();
+    /** Whose locks they are. */
+    private final List<Contender> unsettled = new ArrayList<>();
+
     private long nextPollAt;
     private long nextCheckAt;
     private final LockRoom room;
@@ -323,6 +328,7 @@ final class ElectionLoop implements Runnable {
                 }
             });
         }
+        release();
     }
 
     private void receive(Contender contender, Notice notice) {
@@ -371,6 +377,7 @@ final class ElectionLoop implements Runnable {
         for (Runnable command = commands.poll(); command != null; command = commands.poll()) {
             command.run();
         }
+        release();
     }
 
     void admit(Contender contender, boolean paused, CompletableFuture<Void> left) {
@@ -405,6 +412,7 @@ final class ElectionLoop implements Runnable {
                 apply(contender, new Candidacy.Tick());
             }
         }
+        release();
     }
 
     private void openSession() {
@@ -747,33 +755,54 @@ final class ElectionLoop implements Runnable {
 
     private void unlock(Contender contender, boolean afterTerm) {
         contender.publish();
-        LockSession holder = keeper.session();
-        if (holder == null) {
+        if (keeper.session() == null) {
             return;
         }
         // What this instance meant to say of its leadership is no longer true.
         announcements.removeIf(
                 notice -> notice instanceof Notice.Elected && notice.key().equals(contender.key));
         Notice farewell = afterTerm ? new Notice.Released(contender.key) : new Notice.Freed(contender.key);
-        try {
-            holder.release(contender.key, farewell.toString());
-        } catch (LockSessionException e) {
-            if (e.fault() != Fault.LOCK_TABLE_FULL) {
-                loseSession(e);
-            }
-            // There was no room to tell of it; whether it is unlocked, the next check shows.
-            nextCheckAt = ticker.nanos();
-        }
+        unlocking.put(contender.key, farewell.toString());
     }
 
-    /** Tells those who wait for the contender to hold no lock or to be gone. */
+    /** Tells those who wait for the contender to hold no lock or to be gone; if it's about to be unlocked, then later. */
     private void settle(Contender contender) {
+        if (unlocking.containsKey(contender.key)) {
+            unsettled.add(contender);
+            return;
+        }
         if (!contender.candidacy.holdsLock()) {
             contender.completeReleased();
         }
         if (contender.candidacy.isClosed() && contenders.remove(contender.key, contender)) {
             leaving.add(contender);
         }
+    }
+
+    /** Unlocks what is to be unlocked, all in one statement; before anything else is asked of the session. */
+    private void release() {
+        LockSession holder = keeper.session();
+        if (unlocking.isEmpty() || holder == null) {
+            return;
+        }
+        try {
+            holder.release(unlocking);
+        } catch (LockSessionException e) {
+            if (e.fault() != Fault.LOCK_TABLE_FULL) {
+                loseSession(e);
+                return;
+            }
+            // There was no room to tell of it; whether they are unlocked, the next check shows.
+            nextCheckAt = ticker.nanos();
+        }
+        settleUnlocked();
+    }
+
+    private void settleUnlocked() {
+        unlocking.clear();
+        List<Contender> settled = List.copyOf(unsettled);
+        unsettled.clear();
+        settled.forEach(this::settle);
     }
 
     private void seeOff() {
@@ -809,6 +838,7 @@ final class ElectionLoop implements Runnable {
             contender.publish();
         }
         keeper.end(lost, fault, message, cause);
+        settleUnlocked();
     }
 
     // ---- what the sessions tell each other

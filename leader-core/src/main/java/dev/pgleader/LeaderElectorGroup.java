@@ -7,6 +7,7 @@ import java.net.InetAddress;
 import java.net.UnknownHostException;
 import java.time.Duration;
 import java.util.Collection;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -57,6 +58,7 @@ public final class LeaderElectorGroup implements AutoCloseable {
     private final ElectionLoop loop;
 
     private final Map<LockKey, LeaderElector> electors = new LinkedHashMap<>();
+    private final Map<String, LeaderElector> electorsByName = new HashMap<>();
     private boolean closed;
 
     private LeaderElectorGroup(Builder builder, ConnectionSource source, String name) {
@@ -188,22 +190,23 @@ public final class LeaderElectorGroup implements AutoCloseable {
                 throw new IllegalArgumentException("The group " + name + " has an elector for " + added.key()
                         + " already: " + sameKey.name() + "; close it first");
             }
-            for (LeaderElector other : electors.values()) {
-                if (other.name().equals(added.name()) && !other.isClosed()) {
-                    throw new IllegalArgumentException("The group " + name + " has an elector named " + added.name()
-                            + " already, for " + other.key() + "; give this one another name");
-                }
+            LeaderElector sameName = electorsByName.get(added.name());
+            if (sameName != null && !sameName.isClosed()) {
+                throw new IllegalArgumentException("The group " + name + " has an elector named " + added.name()
+                        + " already, for " + sameName.key() + "; give this one another name");
             }
             if (sameKey != null) {
                 added.succeed(sameKey.left());
             }
             electors.put(added.key(), added);
+            electorsByName.put(added.name(), added);
         }
     }
 
     void remove(LeaderElector left) {
         synchronized (electors) {
             electors.remove(left.key(), left);
+            electorsByName.remove(left.name(), left);
         }
     }
 

@@ -10,6 +10,9 @@ package dev.pgleader;
  * there is exactly one {@code onRevoked}, and none without. A term that ended before a listener's {@code onElected} began
  * isn't told to it at all. A listener added while the elector leads is told so.
  *
+ * <p>Listeners hear of an election in the order in which they were added, and of its end in the reverse order, each after the one
+ * before has returned. Who wants to hear of the end at once asks {@link Leadership#revoked()}.
+ *
  * <h2>State</h2>
  *
  * When {@code onRevoked} is called, {@link LeaderElector#isLeader()}, status, health and gauge say so already, to any thread.

@@ -184,7 +184,7 @@ class QueueTest {
 
     /** Waits until the session begins another slice. */
     private static void awaitSliceOf(Connection operator, int pid) throws Exception {
-        String begun = "SELECT query_start FROM pg_stat_activity WHERE pid = " + pid + " AND query LIKE 'DO %'";
+        String begun = "SELECT max(xact_start) FROM pg_stat_activity WHERE pid = " + pid;
         String before = Sql.text(operator, begun);
         await().atMost(PATIENCE).until(() -> {
             String now = Sql.text(operator, begun);

@@ -7,6 +7,7 @@ import java.time.Duration;
 import java.util.Collection;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Queue;
 import java.util.Set;
@@ -48,6 +49,9 @@ final class ScriptedSession implements LockSession {
     final Set<LockKey> held = new HashSet<>();
     /** How many locks the server has room for; a try that needs more gets what there is, and an error. */
     int capacity = Integer.MAX_VALUE;
+
+    /** How many statements have released locks. */
+    int releaseStatements;
 
     /** Whether await() waits; if not, it returns at once. */
     boolean waitsForReal;
@@ -147,10 +151,13 @@ final class ScriptedSession implements LockSession {
     }
 
     @Override
-    public void release(LockKey key, String notification) throws LockSessionException {
-        begin("release " + key + " with \"" + notification + "\"");
-        if (!held.remove(key)) {
-            throw new AssertionError("Released " + key + ", which the session doesn't hold");
+    public void release(Map<LockKey, String> notifications) throws LockSessionException {
+        releaseStatements++;
+        for (Map.Entry<LockKey, String> each : notifications.entrySet()) {
+            begin("release " + each.getKey() + " with \"" + each.getValue() + "\"");
+            if (!held.remove(each.getKey())) {
+                throw new AssertionError("Released " + each.getKey() + ", which the session doesn't hold");
+            }
         }
         answer(releases, null);
     }

@@ -8,6 +8,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import org.jspecify.annotations.Nullable;
@@ -165,10 +166,12 @@ final class SimulatedSession implements LockSession {
     }
 
     @Override
-    public void release(LockKey key, String notification) throws LockSessionException {
+    public void release(Map<LockKey, String> notifications) throws LockSessionException {
         node.beforeRelease();
         call("release", backend -> {
-            backend.unlock(notification);
+            for (String notification : notifications.values()) {
+                backend.unlock(notification);
+            }
             return true;
         });
         node.simulation.trace.add(node, "released");

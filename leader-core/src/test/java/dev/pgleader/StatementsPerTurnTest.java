@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import dev.pgleader.ScriptedElection.Job;
 import dev.pgleader.lock.LockKey;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
@@ -16,6 +17,7 @@ class StatementsPerTurnTest {
     private static final Duration RETRY_INTERVAL = ElectorOptions.DEFAULT_RETRY_INTERVAL;
 
     private final ScriptedElection election = new ScriptedElection();
+    private final List<Job> jobs = new ArrayList<>();
 
     private void admitAll(boolean taken) {
         for (int key = 0; key < KEYS; key++) {
@@ -24,6 +26,7 @@ class StatementsPerTurnTest {
                 election.server.takenByOthers.add(job.key);
             }
             job.admit();
+            jobs.add(job);
         }
     }
 
@@ -67,5 +70,16 @@ class StatementsPerTurnTest {
         election.journal();
         election.run(CHECK_INTERVAL.multipliedBy(20));
         assertThat(statements()).hasSizeLessThanOrEqualTo(20 + 60).containsOnly("check", "try [bigint:1000]");
+    }
+
+    @Test
+    void aGroupThatClosesReleasesAllKeysWithOneStatement() {
+        admitAll(false);
+        election.run(Duration.ofMillis(1));
+        jobs.forEach(job -> job.signal(new Candidacy.Close()));
+        election.run(Duration.ofMillis(1));
+        assertThat(election.session().releaseStatements).isEqualTo(1);
+        assertThat(jobs).allSatisfy(job -> assertThat(job.left).isCompleted());
+        assertThat(election.session().isEnded()).isTrue();
     }
 }

@@ -3,6 +3,7 @@ package dev.pgleader.lock;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 
@@ -103,13 +104,13 @@ public interface LockSession {
     Set<LockKey> check() throws LockSessionException;
 
     /**
-     * Unlocks the key and tells all sessions about it, in one statement.
+     * Unlocks the keys and tells all sessions what goes with each, in one statement.
      *
-     * @throws LockSessionException also if the session didn't hold the lock; with {@link
+     * @throws LockSessionException also if the session didn't hold one of the locks; with {@link
      *     LockSessionException.Fault#LOCK_TABLE_FULL} if the server has no room to tell of it, then the session is still good,
-     *     and {@link #check()} shows whether the key is unlocked
+     *     and {@link #check()} shows which keys are unlocked
      */
-    void release(LockKey key, String notification) throws LockSessionException;
+    void release(Map<LockKey, String> notifications) throws LockSessionException;
 
     /** Unlocks keys that this session has just got, and tells nobody. */
     void giveBack(Collection<LockKey> keys) throws LockSessionException;

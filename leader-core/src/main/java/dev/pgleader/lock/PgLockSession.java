@@ -318,17 +318,24 @@ final class PgLockSession implements LockSession {
             Connection connection = session.connection();
             Duration bound = settings.networkTimeout().plus(longest);
             connection.setNetworkTimeout(Runnable::run, millis(bound));
-            try (Statement statement = connection.createStatement()) {
-                statement.execute(SessionSql.lockWithin(key, longest.toMillis(), token, leaseSetting));
-                if (!statement.getMoreResults()) {
+            try (PreparedStatement statement = connection.prepareStatement(SessionSql.LOCK_WITHIN)) {
+                statement.setString(1, Integer.toString(key.objsubid()));
+                statement.setString(2, Long.toString(key.bits()));
+                statement.setString(3, longest.toMillis() + "ms");
+                statement.setString(4, token);
+                statement.setString(5, leaseSetting);
+                statement.execute();
+                // The settings, the block, the answer.
+                boolean answered = !statement.getMoreResults() && statement.getMoreResults();
+                if (!answered) {
                     throw new SQLException("The server returned no row where it must return one");
                 }
                 try (ResultSet row = onlyRow(statement.getResultSet())) {
-                    if (!token.equals(row.getString(1)) || !leaseSetting.equals(row.getString(2))) {
+                    if (!row.getBoolean(1)) {
                         throw onAnotherBackend();
                     }
                     connection.setNetworkTimeout(Runnable::run, millis(settings.networkTimeout()));
-                    return row.getBoolean(3);
+                    return row.getBoolean(2);
                 }
             }
         });
@@ -420,24 +427,37 @@ final class PgLockSession implements LockSession {
     }
 
     @Override
-    public void release(LockKey key, String notification) throws LockSessionException {
+    public void release(Map<LockKey, String> notifications) throws LockSessionException {
         give(() -> {
-            try (PreparedStatement statement = session.connection().prepareStatement(SessionSql.RELEASE)) {
-                statement.setString(1, notification);
-                statement.setInt(2, key.objsubid());
-                statement.setLong(3, key.bits());
+            Connection connection = session.connection();
+            try (PreparedStatement statement = connection.prepareStatement(SessionSql.RELEASE)) {
+                List<Map.Entry<LockKey, String>> entries = List.copyOf(notifications.entrySet());
+                setKeys(statement, entries.stream().map(Map.Entry::getKey).toList());
+                Object[] payloads = entries.stream().map(Map.Entry::getValue).toArray();
+                statement.setArray(3, connection.createArrayOf("text", payloads));
                 statement.setString(4, token);
-                try (ResultSet row = statement.executeQuery()) {
-                    if (!row.next()) {
-                        throw onAnotherBackend();
+                int answered = 0;
+                boolean all = true;
+                try (ResultSet rows = statement.executeQuery()) {
+                    while (rows.next()) {
+                        answered++;
+                        all &= rows.getBoolean(1);
                     }
-                    if (!row.getBoolean(1)) {
-                        throw new LockSessionException(
-                                Fault.LOCK_LOST, "The lock " + key + " was lost before it was released");
-                    }
+                }
+                if (answered != entries.size()) {
+                    throw onAnotherBackend();
+                }
+                if (!all) {
+                    throw new LockSessionException(
+                            Fault.LOCK_LOST,
+                            "A lock was lost before it was released, of " + shortened(notifications.keySet()));
                 }
             }
         });
+    }
+
+    private static String shortened(Collection<LockKey> keys) {
+        return keys.size() <= 3 ? keys.toString() : keys.size() + " keys";
     }
 
     @Override

@@ -51,19 +51,28 @@ final class SessionSql {
 
     /**
      * Waits in the server's queue, and locks nothing on a backend that isn't this session's. A block may catch that the time
-     * is over, so that it's no error, neither for the transaction nor in the server's log. To be formatted with the token,
-     * the lease setting, the longest wait in milliseconds and the call that locks: a block takes no parameters.
+     * is over, so that it's no error, neither for the transaction nor in the server's log. A block takes no parameters and
+     * returns nothing, so both go through settings of the transaction: all three statements are sent in one round trip, and
+     * so in one implicit transaction. The text is the same for all keys, as {@code pg_stat_statements} likes it.
      */
     static final String LOCK_WITHIN = """
-            DO $$ BEGIN
-              IF current_setting('pgleader.session', true) = '%s' AND current_setting('idle_session_timeout') = '%s' THEN
-                PERFORM set_config('lock_timeout', '%d', true);
-                PERFORM %s;
+            SELECT set_config('pgleader.space', ?, true), set_config('pgleader.bits', ?, true),
+                   set_config('lock_timeout', ?, true), set_config('pgleader.granted', 'no', true),
+                   set_config('pgleader.ours', (current_setting('pgleader.session', true) = ?
+                       AND current_setting('idle_session_timeout') = ?)::text, true);
+            DO $$ DECLARE
+              bits bigint = current_setting('pgleader.bits')::bigint;
+            BEGIN
+              IF current_setting('pgleader.ours')::boolean THEN
+                IF current_setting('pgleader.space') = '1' THEN
+                  PERFORM pg_advisory_lock(bits);
+                ELSE
+                  PERFORM pg_advisory_lock((bits >> 32)::int, ((bits << 32) >> 32)::int);
+                END IF;
                 PERFORM set_config('pgleader.granted', 'yes', true);
               END IF;
             EXCEPTION WHEN lock_not_available THEN NULL; END $$;
-            SELECT current_setting('pgleader.session', true), current_setting('idle_session_timeout'),
-                   current_setting('pgleader.granted', true) = 'yes'
+            SELECT current_setting('pgleader.ours')::boolean, current_setting('pgleader.granted') = 'yes'
             """;
 
     /** Which of the keys nobody holds. */
@@ -103,8 +112,8 @@ final class SessionSql {
     static final String RELEASE = """
             SELECT CASE WHEN space = 1 THEN pg_advisory_unlock(bits)
                         ELSE pg_advisory_unlock((bits >> 32)::int, ((bits << 32) >> 32)::int) END,
-                   pg_notify('pgleader', ?)
-            FROM (VALUES (?::int, ?::bigint)) AS key(space, bits)
+                   pg_notify('pgleader', payload)
+            FROM unnest(?::int[], ?::bigint[], ?::text[]) AS key(space, bits, payload)
             WHERE current_setting('pgleader.session', true) = ?
             """;
 
@@ -126,15 +135,4 @@ final class SessionSql {
             """;
 
     private SessionSql() {}
-
-    static String lockWithin(LockKey key, long millis, String token, String leaseSetting) {
-        return LOCK_WITHIN.formatted(token, leaseSetting, millis, lockCall(key));
-    }
-
-    private static String lockCall(LockKey key) {
-        long bits = key.bits();
-        return key.objsubid() == 1
-                ? "pg_advisory_lock('%d'::bigint)".formatted(bits)
-                : "pg_advisory_lock('%d'::int, '%d'::int)".formatted((int) (bits >> 32), (int) bits);
-    }
 }

@@ -289,7 +289,7 @@ class ConnectionSourceTest {
             for (int round = 0; round < 7; round++) {
                 assertThat(session.tryLock(List.of(key))).containsExactly(key);
                 assertThat(session.check()).containsExactly(key);
-                session.release(key, "");
+                session.release(Map.of(key, ""));
             }
             assertThat(table.sessions("pg-leader/source")).hasSize(1);
             session.close();

@@ -90,7 +90,7 @@ class DoubtfulSessionTest {
         void unlockAll() throws Exception {
             Sql.execute(backend, "SELECT pg_advisory_unlock_all()");
             assertThat(session.check()).isEmpty();
-            assertFault(Fault.LOCK_LOST, () -> session.release(KEY, ""));
+            assertFault(Fault.LOCK_LOST, () -> session.release(Map.of(KEY, "")));
         }
 
         @Test
@@ -108,7 +108,7 @@ class DoubtfulSessionTest {
             assertFault(Fault.SHARED_BACKEND, () -> session.tryLock(List.of(KEY)));
             assertThat(table.holders(KEY.bits())).isEmpty();
             assertThat(Sql.tryLock(backend, KEY.bits())).isTrue();
-            assertFault(Fault.SHARED_BACKEND, () -> session.release(KEY, ""));
+            assertFault(Fault.SHARED_BACKEND, () -> session.release(Map.of(KEY, "")));
             assertThat(table.holders(KEY.bits())).hasSize(1);
         }
 
@@ -258,7 +258,7 @@ class DoubtfulSessionTest {
                 assertThat(session.tryLock(List.of(KEY))).containsExactly(KEY);
                 assertThat(session.check()).containsExactly(KEY);
                 assertThat(table.sessions("pg-leader/lenient")).hasSize(1);
-                session.release(KEY, "");
+                session.release(Map.of(KEY, ""));
                 session.close();
                 assertThat(log.messages(Level.INFO))
                         .hasSize(2)

@@ -11,6 +11,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Queue;
 import java.util.Set;
@@ -82,6 +83,25 @@ abstract class LockSessionContract {
     }
 
     @Test
+    void releasesSeveralKeysAndTellsOfEach() throws LockSessionException {
+        LockKey first = freshKey();
+        LockKey pair = LockKey.of(9, -9);
+        LockKey kept = freshKey();
+        LockSession session = open("several");
+        LockSession listener = open("listener");
+        assertThat(session.tryLock(List.of(first, pair, kept))).hasSize(3);
+        session.release(Map.of(first, "first", pair, "pair"));
+        assertThat(session.check()).containsExactly(kept);
+        List<String> heard = new ArrayList<>();
+        await().until(() -> {
+            heard.addAll(listener.await(Duration.ofSeconds(1).toNanos()));
+            return heard.size() >= 2;
+        });
+        assertThat(heard).containsExactlyInAnyOrder("first", "pair");
+        assertFault(Fault.LOCK_LOST, () -> session.release(Map.of(kept, "", first, "")));
+    }
+
+    @Test
     void triesNoKeyWhenItIsGivenNone() throws LockSessionException {
         LockSession session = open("none");
         assertThat(session.tryLock(Set.of())).isEmpty();
@@ -107,7 +127,7 @@ abstract class LockSessionContract {
         assertThat(session.check()).isEqualTo(extremes);
         assertThat(open("other").tryLock(extremes)).isEmpty();
         for (LockKey key : List.copyOf(extremes)) {
-            session.release(key, "");
+            session.release(Map.of(key, ""));
             extremes.remove(key);
         }
         assertThat(session.check()).isEmpty();
@@ -131,7 +151,7 @@ abstract class LockSessionContract {
         LockKey released = freshKey();
         assertThat(session.check()).isEmpty();
         assertThat(session.tryLock(List.of(kept, released))).hasSize(2);
-        session.release(released, "");
+        session.release(Map.of(released, ""));
         assertThat(session.check()).containsExactly(kept);
         assertThat(session.tryLock(List.of(released))).containsExactly(released);
         assertThat(session.check()).containsExactlyInAnyOrder(kept, released);
@@ -150,7 +170,7 @@ abstract class LockSessionContract {
                 awaitPayload(waiting, news);
                 return waiting.tryLock(List.of(key));
             });
-            holder.release(key, news);
+            holder.release(Map.of(key, news));
             assertThat(taken.get(10, TimeUnit.SECONDS)).as("round %d", round).containsExactly(key);
             listener = holder;
             holder = waiting;
@@ -164,10 +184,10 @@ abstract class LockSessionContract {
         LockSession holder = open("holder");
         assertThat(holder.tryLock(List.of(key))).containsExactly(key);
         LockSession other = open("other");
-        assertFault(Fault.LOCK_LOST, () -> other.release(key, "")).hasMessageContaining(key.toString());
+        assertFault(Fault.LOCK_LOST, () -> other.release(Map.of(key, ""))).hasMessageContaining(key.toString());
         assertThat(holder.check()).containsExactly(key);
-        holder.release(key, "");
-        assertFault(Fault.LOCK_LOST, () -> holder.release(key, ""));
+        holder.release(Map.of(key, ""));
+        assertFault(Fault.LOCK_LOST, () -> holder.release(Map.of(key, "")));
     }
 
     @Test
@@ -280,7 +300,7 @@ abstract class LockSessionContract {
             assertThat(session.tryLock(List.of(key))).containsExactly(key);
             assertThat(session.check()).containsExactly(key);
             session.announce(List.of("round " + round));
-            session.release(key, "released " + round);
+            session.release(Map.of(key, "released " + round));
             assertThat(receive(session, 2)).containsExactly("round " + round, "released " + round);
         }
         waking.cancel(true);
@@ -296,7 +316,7 @@ abstract class LockSessionContract {
             Optional<Holder> expected = Optional.of(new Holder(holder.facts().backendPid(), "pg-leader/node-a"));
             assertThat(other.findHolder(key)).isEqualTo(expected);
             assertThat(holder.findHolder(key)).isEqualTo(expected);
-            holder.release(key, "");
+            holder.release(Map.of(key, ""));
             assertThat(other.findHolder(key)).isEmpty();
         }
     }

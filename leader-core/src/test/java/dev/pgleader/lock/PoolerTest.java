@@ -110,7 +110,7 @@ class PoolerTest {
             }
             LockSession direct = LockSession.open(direct(), SETTINGS);
             assertThat(direct.tryLock(List.of(KEY))).containsExactly(KEY);
-            direct.release(KEY, "");
+            direct.release(Map.of(KEY, ""));
             direct.close();
         }
     }
@@ -185,7 +185,7 @@ class PoolerTest {
                 } finally {
                     holds.add(new Hold(from, until));
                 }
-                session.release(KEY, "");
+                session.release(Map.of(KEY, ""));
             }
         } catch (LockSessionException e) {
             synchronized (faults) {

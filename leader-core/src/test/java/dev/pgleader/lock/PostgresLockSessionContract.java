@@ -89,7 +89,7 @@ abstract class PostgresLockSessionContract extends LockSessionContract {
         calls.put(
                 "lockWithin",
                 s -> assertThat(s.lockWithin(freshKey(), Duration.ofMillis(50))).isTrue());
-        calls.put("release", s -> s.release(keys.get(0), "released"));
+        calls.put("release", s -> s.release(Map.of(keys.get(0), "released")));
         calls.put("announce", s -> s.announce(List.of("a", "b")));
         calls.put("findHolder", s -> assertThat(s.findHolder(keys.get(1))).isPresent());
         for (Map.Entry<String, Call> call : calls.entrySet()) {
@@ -105,7 +105,7 @@ abstract class PostgresLockSessionContract extends LockSessionContract {
         for (LockKey key : List.of(freshKey(), LockKey.of(-7, 3), LockKey.of(7, -3), LockKey.of(Long.MIN_VALUE))) {
             assertThat(session.lockWithin(key, Duration.ofSeconds(1))).isTrue();
             assertThat(session.check()).containsExactly(key);
-            session.release(key, "");
+            session.release(Map.of(key, ""));
         }
     }
 
@@ -473,7 +473,7 @@ abstract class PostgresLockSessionContract extends LockSessionContract {
         calls.put("release", session -> {
             LockKey key = freshKey();
             assertThat(session.tryLock(List.of(key))).hasSize(1);
-            session.release(key, "");
+            session.release(Map.of(key, ""));
             assertThat(session.await(0)).isNotNull();
         });
         return calls;
