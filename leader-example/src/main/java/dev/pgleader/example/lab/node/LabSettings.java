@@ -1,0 +1,50 @@
+package dev.pgleader.example.lab.node;
+
+import dev.pgleader.ElectorOptions;
+import java.time.Duration;
+
+/**
+ * How the nodes of a lab compete, and how long their work takes.
+ *
+ * @param lease after how long the server ends the session of a silent leader
+ * @param retry the time between two tries of a candidate
+ * @param job how long one piece of the leader's work takes
+ * @param mode how a candidate gets the lock
+ */
+public record LabSettings(Duration lease, Duration retry, Duration job, AcquisitionMode mode) {
+
+    /** Short enough for people who watch. */
+    public static final LabSettings DEFAULT =
+            new LabSettings(Duration.ofSeconds(5), Duration.ofMillis(500), Duration.ofSeconds(1), AcquisitionMode.POLL);
+
+    static final Duration SHORTEST_LEASE = Duration.ofSeconds(1);
+    static final Duration LONGEST_LEASE = Duration.ofMinutes(1);
+    static final Duration SHORTEST_RETRY = Duration.ofMillis(50);
+    static final Duration SHORTEST_JOB = Duration.ofMillis(100);
+    static final Duration LONGEST_JOB = Duration.ofSeconds(10);
+
+    /** @throws IllegalArgumentException if a value is out of range, with the value and the range */
+    public LabSettings {
+        requireBetween("lease", lease, SHORTEST_LEASE, LONGEST_LEASE);
+        requireBetween("retry", retry, SHORTEST_RETRY, lease);
+        requireBetween("job", job, SHORTEST_JOB, LONGEST_JOB);
+    }
+
+    /** The options of a node's elector. Checks are so frequent that a lease survives a lost one. */
+    public ElectorOptions electorOptions() {
+        return ElectorOptions.builder()
+                .leaseDuration(lease)
+                .healthCheckInterval(lease.dividedBy(5))
+                .healthCheckTimeout(lease.dividedBy(4))
+                .retryInterval(retry)
+                .maxReconnectDelay(retry.multipliedBy(2))
+                .build();
+    }
+
+    private static void requireBetween(String name, Duration value, Duration least, Duration most) {
+        if (value.compareTo(least) < 0 || value.compareTo(most) > 0) {
+            throw new IllegalArgumentException("The " + name + " must be between " + least.toMillis() + " and "
+                    + most.toMillis() + " ms, but is " + value.toMillis() + " ms");
+        }
+    }
+}

@@ -1,0 +1,25 @@
+package dev.pgleader.example.lab.supervisor;
+
+/** What can be done to a node or to the server. */
+public enum Fault {
+    KILL("kill -9"),
+    RESTART("restart"),
+    PAUSE("pause"),
+    CONTINUE("continue"),
+    CUT("cut network"),
+    HEAL("heal network"),
+    TERMINATE_SESSION("terminate session"),
+    RESIGN("resign"),
+    RESTART_SERVER("restart PostgreSQL");
+
+    private final String label;
+
+    Fault(String label) {
+        this.label = label;
+    }
+
+    /** What people call it. */
+    public String label() {
+        return label;
+    }
+}

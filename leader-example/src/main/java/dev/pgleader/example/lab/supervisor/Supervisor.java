@@ -1,0 +1,509 @@
+package dev.pgleader.example.lab.supervisor;
+
+import dev.pgleader.example.lab.node.LabSettings;
+import dev.pgleader.example.lab.node.NodeCommand;
+import dev.pgleader.example.lab.node.NodeConfiguration;
+import dev.pgleader.example.lab.node.NodeReport;
+import dev.pgleader.example.lab.supervisor.LabEvent.JobProgressed;
+import dev.pgleader.example.lab.supervisor.LabEvent.Progress;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.sql.SQLException;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.Callable;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.function.Consumer;
+
+/**
+ * Runs a lab: a server, nodes with a proxy each, and the faults that people ask for. One thing at a time is done to the lab,
+ * by whichever thread asks for it; what is known is kept on a thread of its own, which never waits.
+ *
+ * <p>Thread-safe. Methods throw {@link LabRefusal} for what can't be done now.
+ */
+public final class Supervisor implements AutoCloseable {
+
+    /** The most nodes of a lab: each is a JVM. */
+    public static final int MOST_NODES = 9;
+
+    private static final Duration START_PATIENCE = Duration.ofSeconds(60);
+    private static final Duration STOP_PATIENCE = Duration.ofSeconds(10);
+    private static final int MEBIBYTES_BESIDES_HEAP = 64;
+
+    private final int initialNodes;
+    private final int heapMebibytes;
+    private final LabClock clock = new LabClock();
+    private final EventLog log = new EventLog();
+    private final Lab lab = new Lab(log); // for the lab thread only
+    private final ExecutorService labThread = Executors.newSingleThreadExecutor(work -> {
+        Thread thread = new Thread(work, "lab");
+        thread.setDaemon(true);
+        return thread;
+    });
+    private final NodeProcess.Listener processListener = new ProcessListener();
+    private final Map<NodeProcess, CompletableFuture<Void>> starting = new ConcurrentHashMap<>();
+    private final Set<NodeProcess> processes = ConcurrentHashMap.newKeySet();
+    private final DatabaseServer server;
+    private final OrphanGuard guard;
+    private final LockWatcher watcher;
+
+    /** Held while something is done to the lab. */
+    private final Object operation = new Object();
+
+    private final Map<String, Machine> machines = new LinkedHashMap<>(); // guarded by operation
+    private LabSettings settings; // guarded by operation
+    private volatile boolean closing;
+
+    /**
+     * A supervisor of a lab that is still to be {@linkplain #start() started}.
+     *
+     * @param initialNodes with how many nodes it begins
+     * @param heapMebibytes the most memory that a node's JVM may take for its heap
+     * @throws LabFailure if there is no room for files or processes
+     */
+    public Supervisor(LabSettings settings, int initialNodes, int heapMebibytes) {
+        this.settings = settings;
+        this.initialNodes = initialNodes;
+        this.heapMebibytes = heapMebibytes;
+        try {
+            this.server = new DatabaseServer(Files.createTempDirectory("pg-leader-lab-"));
+            this.guard = new OrphanGuard(server.data());
+        } catch (IOException e) {
+            throw new LabFailure(
+                    "The lab needs a directory for temporary files and a POSIX shell: " + e.getMessage(), e);
+        }
+        this.watcher = new LockWatcher(
+                server,
+                seen -> tell((lab, atMillis) -> lab.holderSeen(atMillis, seen)),
+                seen -> tell((lab, atMillis) -> lab.entriesSeen(atMillis, seen)));
+    }
+
+    /** What happened, and happens. */
+    public EventLog log() {
+        return log;
+    }
+
+    /** Milliseconds since this supervisor was made: the time of the log. */
+    public long millis() {
+        return clock.millis();
+    }
+
+    /** What is known now. */
+    public LabSnapshot snapshot() {
+        return ask(lab::snapshot);
+    }
+
+    /**
+     * Starts the server and the nodes, and returns when they run.
+     *
+     * @throws LabFailure if one of them doesn't; what runs by then is ended by {@link #close()}
+     */
+    public void start() {
+        synchronized (operation) {
+            try {
+                server.start();
+            } catch (IOException | SQLException | RuntimeException e) {
+                throw new LabFailure("PostgreSQL doesn't start: " + e.getMessage(), e);
+            }
+            watcher.start();
+            begin();
+        }
+    }
+
+    /** Starts all anew but the server: with new settings, and without a past. */
+    public void restart(LabSettings changed) {
+        synchronized (operation) {
+            settings = changed;
+            tell(Lab::allEnded);
+            endAll();
+            try {
+                server.clearEntries();
+                for (Machine machine : machines.values()) {
+                    machine.proxy().close();
+                }
+            } catch (IOException | SQLException e) {
+                throw new LabFailure("The lab can't begin anew: " + e.getMessage(), e);
+            }
+            machines.clear();
+            begin();
+        }
+    }
+
+    private void begin() {
+        LabSettings current = settings;
+        tell((lab, atMillis) -> lab.begin(atMillis, current, server.port(), MOST_NODES));
+        List<NodeProcess> started = new ArrayList<>();
+        for (int i = 0; i < initialNodes; i++) {
+            started.add(launch(newMachine()));
+        }
+        started.forEach(this::awaitReady);
+    }
+
+    /**
+     * Adds a node, and returns its name when it runs.
+     *
+     * @throws LabRefusal if there are too many, or there is no memory for another
+     */
+    public String addNode() {
+        synchronized (operation) {
+            if (machines.size() == MOST_NODES) {
+                throw new LabRefusal("A lab has at most " + MOST_NODES + " nodes, since each is a JVM of its own");
+            }
+            Machine machine = newMachine();
+            try {
+                awaitReady(launch(machine));
+            } catch (LabFailure e) {
+                machines.remove(machine.name());
+                closeQuietly(machine.proxy());
+                throw new LabRefusal(String.valueOf(e.getMessage()));
+            }
+            return machine.name();
+        }
+    }
+
+    /** Ends the node's process with SIGKILL. */
+    public void kill(String node) {
+        onMachine(node, machine -> {
+            NodeProcess process = machine.process();
+            faulted(node, Fault.KILL, (lab, atMillis) -> lab.ended(atMillis, node, "killed"));
+            end(process);
+        });
+    }
+
+    /** Ends the node in order, if it runs and hears, and starts it again. */
+    public void restart(String node) {
+        onMachine(node, machine -> {
+            faulted(node, Fault.RESTART, (lab, atMillis) -> lab.stopping(atMillis, node));
+            if (machine.isRunning()) {
+                NodeProcess process = machine.process();
+                if (machine.isPaused() || machine.proxy().isCut()) {
+                    end(process);
+                } else {
+                    stop(process);
+                }
+                tell((lab, atMillis) -> lab.ended(atMillis, node, "stopped"));
+            }
+            awaitReady(launch(machine));
+        });
+    }
+
+    /** Stops the node's process where it is (SIGSTOP). */
+    public void pause(String node) {
+        onMachine(node, machine -> {
+            NodeProcess process = machine.process();
+            if (machine.isPaused()) {
+                throw new LabRefusal(node + " is paused already; continue it first");
+            }
+            faulted(node, Fault.PAUSE, (lab, atMillis) -> lab.paused(atMillis, node));
+            process.pause();
+            machine.paused(true);
+        });
+    }
+
+    /**
+     * Pauses the leader in the middle of its next piece of work, and returns when that is done.
+     *
+     * @throws LabRefusal if the node doesn't lead, or loses the leadership before
+     */
+    public void pauseInJob(String node) {
+        CompletableFuture<Void> halfDone = new CompletableFuture<>();
+        Consumer<JobProgressed> listener = job -> {
+            if (job.node().equals(node) && job.progress() == Progress.HALF_DONE) {
+                halfDone.complete(null);
+            }
+        };
+        Duration patience;
+        synchronized (operation) {
+            requireLeader(machine(node));
+            patience = settings.job().multipliedBy(3).plus(settings.lease());
+        }
+        tell((lab, atMillis) -> lab.addJobListener(listener));
+        try {
+            halfDone.get(patience.toNanos(), TimeUnit.NANOSECONDS);
+        } catch (TimeoutException e) {
+            throw new LabRefusal(node + " did no work within " + patience.toMillis() + " ms");
+        } catch (ExecutionException e) {
+            throw new IllegalStateException(e);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new LabRefusal("Interrupted while waiting for " + node);
+        } finally {
+            tell((lab, atMillis) -> lab.removeJobListener(listener));
+        }
+        pause(node);
+    }
+
+    /** Lets the node's process go on (SIGCONT). */
+    public void resume(String node) {
+        onMachine(node, machine -> {
+            NodeProcess process = machine.process();
+            if (!machine.isPaused()) {
+                throw new LabRefusal(node + " isn't paused");
+            }
+            faulted(node, Fault.CONTINUE, (lab, atMillis) -> lab.continued(atMillis, node));
+            process.resume();
+            machine.paused(false);
+            process.command(NodeCommand.REPORT_TRUST);
+        });
+    }
+
+    /** From now on, whatever the node and the server send to each other is swallowed. */
+    public void cut(String node) {
+        onMachine(node, machine -> {
+            if (machine.proxy().isCut()) {
+                throw new LabRefusal(node + " is cut off already; heal it first");
+            }
+            faulted(node, Fault.CUT, (lab, atMillis) -> lab.cutOff(atMillis, node, true));
+            machine.proxy().cut();
+        });
+    }
+
+    /** The node reaches the server again. */
+    public void heal(String node) {
+        onMachine(node, machine -> {
+            if (!machine.proxy().isCut()) {
+                throw new LabRefusal(node + " isn't cut off");
+            }
+            faulted(node, Fault.HEAL, (lab, atMillis) -> lab.cutOff(atMillis, node, false));
+            machine.proxy().heal();
+        });
+    }
+
+    /** Has the server end the session of the node's elector. */
+    public void terminateSession(String node) {
+        onMachine(node, machine -> {
+            long atMillis = clock.millis();
+            try {
+                if (server.terminateSessions(node) == 0) {
+                    throw new LabRefusal("PostgreSQL has no session of " + node);
+                }
+            } catch (SQLException e) {
+                throw new LabRefusal("PostgreSQL doesn't answer: " + e.getMessage());
+            }
+            tell(atMillis, (lab, at) -> lab.faulted(at, node, Fault.TERMINATE_SESSION));
+        });
+    }
+
+    /** Has the leader give up its leadership. */
+    public void resign(String node) {
+        onMachine(node, machine -> {
+            requireLeader(machine);
+            faulted(node, Fault.RESIGN, (lab, atMillis) -> {});
+            machine.process().command(NodeCommand.RESIGN);
+        });
+    }
+
+    /** Restarts the server. Its sessions end, and with them the lock. */
+    public void restartServer() {
+        synchronized (operation) {
+            tell((lab, atMillis) -> lab.serverFaulted(atMillis, Fault.RESTART_SERVER));
+            try {
+                server.restart();
+            } catch (IOException e) {
+                throw new LabFailure("PostgreSQL doesn't start again: " + e.getMessage(), e);
+            }
+        }
+    }
+
+    /** Ends the nodes and the server, and returns when they have ended. */
+    @Override
+    public void close() {
+        closing = true;
+        endAll();
+        synchronized (operation) {
+            watcher.close();
+            machines.values().forEach(machine -> closeQuietly(machine.proxy()));
+            server.close();
+            guard.close();
+            labThread.shutdown();
+        }
+    }
+
+    private Machine newMachine() {
+        String name = "node-" + (machines.size() + 1);
+        try {
+            Machine machine = new Machine(name, new NodeProxy(name, server.port()));
+            machines.put(name, machine);
+            return machine;
+        } catch (IOException e) {
+            throw new LabFailure("There is no port for " + name + ": " + e.getMessage(), e);
+        }
+    }
+
+    private NodeProcess launch(Machine machine) {
+        requireMemory(machine.name());
+        NodeConfiguration configuration =
+                new NodeConfiguration(machine.name(), machine.proxy().port(), settings);
+        CompletableFuture<Void> ready = new CompletableFuture<>();
+        NodeProcess process;
+        try {
+            process = NodeProcess.start(configuration, heapMebibytes, processListener);
+        } catch (IOException e) {
+            throw new LabFailure(machine.name() + " doesn't start: " + e.getMessage(), e);
+        }
+        processes.add(process);
+        starting.put(process, ready);
+        guard.watch(process.pid());
+        machine.runs(process);
+        boolean cutOff = machine.proxy().isCut();
+        tell((lab, atMillis) -> lab.started(atMillis, machine.name(), process.pid(), cutOff));
+        process.listen();
+        if (closing) {
+            process.kill(); // close() may not have seen it
+        }
+        return process;
+    }
+
+    private void requireMemory(String node) {
+        long needed = (long) heapMebibytes + MEBIBYTES_BESIDES_HEAP;
+        AvailableMemory.mebibytes().ifPresent(available -> {
+            if (available < needed) {
+                throw new LabFailure(
+                        "There is no memory for " + node + ": it may take " + needed + " MiB, and " + available
+                                + " MiB are available; end something else, or start the lab with a smaller --node-heap",
+                        null);
+            }
+        });
+    }
+
+    private void awaitReady(NodeProcess process) {
+        CompletableFuture<Void> ready = starting.get(process);
+        try {
+            if (ready != null) {
+                ready.get(START_PATIENCE.toNanos(), TimeUnit.NANOSECONDS);
+            }
+        } catch (ExecutionException | TimeoutException e) {
+            end(process);
+            throw new LabFailure(process.name() + " doesn't start: " + process.lastErrors(), e);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new LabFailure("Interrupted while " + process.name() + " starts", e);
+        } finally {
+            starting.remove(process);
+        }
+    }
+
+    private void stop(NodeProcess process) {
+        try {
+            process.stop(STOP_PATIENCE);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            process.kill();
+        }
+    }
+
+    private static void end(NodeProcess process) {
+        process.kill();
+        try {
+            process.awaitEnd();
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    private void endAll() {
+        processes.forEach(NodeProcess::kill);
+        processes.forEach(Supervisor::end);
+    }
+
+    private interface Action {
+        void on(Machine machine);
+    }
+
+    private void onMachine(String node, Action action) {
+        synchronized (operation) {
+            action.on(machine(node));
+        }
+    }
+
+    private Machine machine(String node) {
+        Machine machine = machines.get(node);
+        if (machine == null) {
+            throw new LabRefusal("There is no " + node + "; there are " + String.join(", ", machines.keySet()));
+        }
+        return machine;
+    }
+
+    private void requireLeader(Machine machine) {
+        if (!snapshot().leaders().contains(machine.name())) {
+            throw new LabRefusal(machine.name() + " doesn't lead now");
+        }
+    }
+
+    private static void closeQuietly(NodeProxy proxy) {
+        try {
+            proxy.close();
+        } catch (IOException e) {
+            // A port that can't be closed ends with this process.
+        }
+    }
+
+    /** Something for the lab to know, and when it happened. */
+    private interface News {
+        void tell(Lab lab, long atMillis);
+    }
+
+    private void faulted(String node, Fault fault, News consequence) {
+        tell((lab, atMillis) -> {
+            lab.faulted(atMillis, node, fault);
+            consequence.tell(lab, atMillis);
+        });
+    }
+
+    private void tell(News news) {
+        tell(clock.millis(), news);
+    }
+
+    private void tell(long atMillis, News news) {
+        try {
+            labThread.execute(() -> news.tell(lab, atMillis));
+        } catch (RejectedExecutionException e) {
+            // The supervisor is closed: nobody wants to know any more.
+        }
+    }
+
+    private <T> T ask(Callable<T> question) {
+        try {
+            return labThread.submit(question).get();
+        } catch (ExecutionException | RejectedExecutionException e) {
+            throw new LabFailure("The lab can't be asked", e);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new LabRefusal("Interrupted while asking the lab");
+        }
+    }
+
+    private final class ProcessListener implements NodeProcess.Listener {
+
+        @Override
+        public void reported(NodeProcess process, NodeReport report) {
+            tell((lab, atMillis) -> lab.reported(atMillis, process.pid(), process.name(), report));
+            CompletableFuture<Void> ready = starting.get(process);
+            if (ready != null && report instanceof NodeReport.Ready) {
+                ready.complete(null);
+            }
+        }
+
+        @Override
+        public void ended(NodeProcess process) {
+            processes.remove(process);
+            guard.forget(process.pid());
+            CompletableFuture<Void> ready = starting.get(process);
+            if (ready != null) {
+                ready.completeExceptionally(new IOException("the process ended"));
+            }
+            tell((lab, atMillis) -> lab.vanished(atMillis, process.pid(), process.name(), process.lastErrors()));
+        }
+    }
+}
