@@ -50,6 +50,22 @@ public class LabApplication {
      * @throws LabFailure if the lab can't start, with what to do; nothing is left of it then
      */
     static ConfigurableApplicationContext start(LabArguments arguments, LabSettings settings) {
+        ConfigurableApplicationContext context = serve(arguments, settings);
+        try {
+            context.getBean(Supervisor.class).start();
+            return context;
+        } catch (RuntimeException e) {
+            context.close();
+            throw e;
+        }
+    }
+
+    /**
+     * Serves the page of a lab that isn't started yet.
+     *
+     * @throws LabFailure if that can't be done, with what to do
+     */
+    static ConfigurableApplicationContext serve(LabArguments arguments, LabSettings settings) {
         SpringApplication application = new SpringApplication(LabApplication.class);
         application.setBannerMode(Banner.Mode.OFF);
         application.setLogStartupInfo(false);
@@ -57,18 +73,10 @@ public class LabApplication {
                 Map.of("spring.config.name", "lab", "server.port", Integer.toString(arguments.port())));
         application.addInitializers((GenericApplicationContext context) -> context.registerBean(
                 Supervisor.class, () -> new Supervisor(settings, arguments.nodes(), arguments.heapMebibytes())));
-        ConfigurableApplicationContext context;
         try {
-            context = application.run();
+            return application.run();
         } catch (RuntimeException e) {
             throw cannotStart(e, arguments);
-        }
-        try {
-            context.getBean(Supervisor.class).start();
-            return context;
-        } catch (RuntimeException e) {
-            context.close();
-            throw e;
         }
     }
 

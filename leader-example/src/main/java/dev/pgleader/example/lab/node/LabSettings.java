@@ -13,15 +13,15 @@ import java.time.Duration;
  */
 public record LabSettings(Duration lease, Duration retry, Duration job, AcquisitionMode mode) {
 
-    /** Short enough for people who watch. */
-    public static final LabSettings DEFAULT =
-            new LabSettings(Duration.ofSeconds(5), Duration.ofMillis(500), Duration.ofSeconds(1), AcquisitionMode.POLL);
-
     static final Duration SHORTEST_LEASE = Duration.ofSeconds(1);
     static final Duration LONGEST_LEASE = Duration.ofMinutes(1);
     static final Duration SHORTEST_RETRY = Duration.ofMillis(50);
     static final Duration SHORTEST_JOB = Duration.ofMillis(100);
     static final Duration LONGEST_JOB = Duration.ofSeconds(10);
+
+    /** Short enough for people who watch. */
+    public static final LabSettings DEFAULT =
+            new LabSettings(Duration.ofSeconds(5), Duration.ofMillis(500), Duration.ofSeconds(1), AcquisitionMode.POLL);
 
     /** @throws IllegalArgumentException if a value is out of range, with the value and the range */
     public LabSettings {

@@ -34,6 +34,7 @@ final class Lab {
     private LeaderGap gap = new LeaderGap();
     private Ledger ledger = new Ledger();
     private HolderChanged holder = new HolderChanged(false, Optional.empty(), 0);
+    private int databasePort;
     private EntriesCounted entries = new EntriesCounted(0, 0);
 
     Lab(EventLog log) {
@@ -41,7 +42,8 @@ final class Lab {
     }
 
     /** Everything from before is past. */
-    void begin(long atMillis, LabSettings settings, int databasePort, int mostNodes) {
+    void begin(long atMillis, LabSettings settings, int port, int mostNodes) {
+        databasePort = port;
         nodes.clear();
         gap = new LeaderGap();
         ledger = new Ledger();
@@ -52,7 +54,7 @@ final class Lab {
                         settings.retry().toMillis(),
                         settings.job().toMillis(),
                         settings.mode().name(),
-                        databasePort,
+                        port,
                         mostNodes));
         log.add(atMillis, holder);
     }
@@ -168,7 +170,11 @@ final class Lab {
 
     LabSnapshot snapshot() {
         return new LabSnapshot(
-                nodes.values().stream().map(KnownNode::view).toList(), List.copyOf(gap.actingNodes()), holder, entries);
+                nodes.values().stream().map(KnownNode::view).toList(),
+                List.copyOf(gap.actingNodes()),
+                holder,
+                entries,
+                databasePort);
     }
 
     private void progressed(long atMillis, JobProgressed progress) {

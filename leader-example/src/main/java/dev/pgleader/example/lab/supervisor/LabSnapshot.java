@@ -12,6 +12,11 @@ import java.util.List;
  * @param leaders the nodes that act as leaders; one, or none
  * @param holder what the server shows
  * @param entries what the database job has written
+ * @param databasePort where the server is reached without any proxy
  */
 public record LabSnapshot(
-        List<NodeChanged> nodes, List<String> leaders, HolderChanged holder, EntriesCounted entries) {}
+        List<NodeChanged> nodes,
+        List<String> leaders,
+        HolderChanged holder,
+        EntriesCounted entries,
+        int databasePort) {}

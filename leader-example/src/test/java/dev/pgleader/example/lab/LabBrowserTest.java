@@ -1,0 +1,138 @@
+package dev.pgleader.example.lab;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import dev.pgleader.example.lab.supervisor.NodeState;
+import java.io.IOException;
+import java.util.List;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** The page, as a person sees it: in Chromium, where that is installed, and always with {@code -Dlab.browser.required=true}. */
+class LabBrowserTest {
+
+    private static RunningLab lab;
+    private static Browser browser;
+
+    @BeforeAll
+    static void start() {
+        boolean installed = Browser.isInstalled();
+        if (!installed) {
+            System.err.println(
+                    "!!!! SKIPPED: the lab's page in a browser; install the packages chromium and chromium-driver");
+        }
+        assumeTrue(
+                installed || Boolean.getBoolean("lab.browser.required"), "chromium and chromium-driver are installed");
+        lab = new RunningLab();
+        browser = new Browser();
+        browser.size(1280, 900);
+        browser.open(lab.address());
+    }
+
+    @AfterAll
+    static void end() {
+        if (browser != null) {
+            browser.close();
+        }
+        if (lab != null) {
+            lab.close();
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(ints = {1280, 390})
+    void showsAFailoverAndAMailThatIsTooLate(int width) throws IOException {
+        browser.size(width, width == 1280 ? 900 : 844);
+        browser.colours(width == 1280 ? "light" : "dark");
+        String first = lab.awaitLeader();
+        RunningLab.until("the page shows the leader").until(() -> stateOf(first).startsWith("leader, term "));
+        long failovers = failovers();
+
+        browser.press("kill −9: " + first);
+        RunningLab.until("the lane of the dead and that of the new leader show it")
+                .until(() -> stateOf(first).equals("dead") && leaders().size() == 1);
+        RunningLab.until("the gap is measured and drawn").until(() -> failovers() == failovers + 1);
+        assertThat(browser.text("#leadership"))
+                .contains(leaders().get(0) + " leads")
+                .contains("last gap");
+        assertThat(lanes()).contains("pg_locks: " + leaders().get(0)).contains(first + ": dead");
+
+        browser.press("Restart: " + first);
+        String second = lab.awaitLeader();
+        int late = browser.all("#mails tr.late").size();
+        RunningLab.until("the page shows the leader")
+                .until(() -> stateOf(second).startsWith("leader, term "));
+        browser.press("Pause mid-job: " + second);
+        RunningLab.until("it's paused and another leads")
+                .until(() -> stateOf(second).equals("paused") && leaders().size() == 1);
+        browser.press("Continue: " + second);
+        RunningLab.until("its mail is red")
+                .until(() -> browser.all("#mails tr.late").size() > late);
+        assertThat(browser.text("#mails tr.late")).contains(second).contains("sent too late");
+        RunningLab.until("its entry was rolled back")
+                .until(() -> !browser.all("#entries tr.rolled-back").isEmpty());
+        lab.awaitLeader();
+        RunningLab.until("all is well again").until(() -> leaders().size() == 1);
+
+        assertThat(width()).as("nothing is wider than the page").isLessThanOrEqualTo(width);
+        browser.screenshot("lab-" + width);
+        assertThat(browser.complaints()).isEmpty();
+    }
+
+    @Test
+    void isDrivenByKeyboardAndShowsWhereTheFocusIs() {
+        lab.awaitLeader();
+        browser.run("document.querySelector('button[aria-label=\"Cut network: node-1\"]').focus()");
+        browser.run("arguments[0]", "");
+        assertThat(browser.all(":focus")).hasSize(1);
+        browser.all(":focus").get(0).sendKeys(" ");
+        RunningLab.until("it's cut off").until(() -> lab.node("node-1").cutOff());
+        RunningLab.until("the button heals now")
+                .until(() -> "Heal network: node-1"
+                        .equals(browser.all(":focus").get(0).getAttribute("aria-label")));
+        assertThat(browser.run("return getComputedStyle(document.activeElement).outlineStyle"))
+                .isEqualTo("solid");
+        browser.all(":focus").get(0).sendKeys(" ");
+        RunningLab.until("it's healed").until(() -> !lab.node("node-1").cutOff());
+        assertThat(lab.node("node-1").state()).isNotEqualTo(NodeState.DEAD);
+    }
+
+    @Test
+    void contactsNobodyElse() {
+        Object addresses = browser.run(
+                "return performance.getEntriesByType('resource').map(entry => entry.name)"
+                        + ".concat([...document.querySelectorAll('[href], [src]')].map(element => element.href ?? element.src))");
+        assertThat((List<?>) addresses)
+                .hasSizeGreaterThan(8)
+                .allSatisfy(address -> assertThat((String) address).startsWith(lab.address() + "/"));
+    }
+
+    private static String stateOf(String node) {
+        return browser.text("[data-node='" + node + "'] .state");
+    }
+
+    private static List<String> leaders() {
+        return browser.all("[data-state='LEADER']").stream()
+                .map(card -> card.getAttribute("data-node"))
+                .toList();
+    }
+
+    private static long failovers() {
+        String count = browser.text("#failover-count");
+        return count.startsWith("No ") ? 0 : Long.parseLong(count.substring(0, count.indexOf(' ')));
+    }
+
+    private static String lanes() {
+        RunningLab.until("the timeline is drawn")
+                .until(() -> browser.all("#timeline").get(0).getAttribute("aria-label") != null);
+        return browser.all("#timeline").get(0).getAttribute("aria-label");
+    }
+
+    private static long width() {
+        return (Long) browser.run("return document.documentElement.scrollWidth");
+    }
+}

@@ -1,0 +1,151 @@
+package dev.pgleader.example.lab;
+
+import static java.nio.charset.StandardCharsets.UTF_8;
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.pgleader.example.lab.node.AcquisitionMode;
+import dev.pgleader.example.lab.node.LabDatabase;
+import dev.pgleader.example.lab.node.LabSettings;
+import dev.pgleader.example.lab.supervisor.LabEvent.NodeChanged;
+import dev.pgleader.example.lab.supervisor.LabSnapshot;
+import dev.pgleader.example.lab.supervisor.NodeState;
+import dev.pgleader.example.lab.supervisor.Supervisor;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpRequest.BodyPublishers;
+import java.net.http.HttpResponse;
+import java.net.http.HttpResponse.BodyHandlers;
+import java.sql.Connection;
+import java.sql.DriverManager;
+import java.sql.ResultSet;
+import java.sql.SQLException;
+import java.sql.Statement;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import org.awaitility.Awaitility;
+import org.awaitility.core.ConditionFactory;
+import org.springframework.context.ConfigurableApplicationContext;
+
+/** A lab with short times, in this JVM, and what is needed to see what became of it. */
+final class RunningLab implements AutoCloseable {
+
+    static final LabSettings SHORT = new LabSettings(
+            Duration.ofMillis(2_000), Duration.ofMillis(200), Duration.ofMillis(600), AcquisitionMode.POLL);
+
+    private static final Duration PATIENCE = Duration.ofSeconds(30);
+
+    private final ConfigurableApplicationContext context;
+    private final Supervisor supervisor;
+    private final HttpClient http = HttpClient.newHttpClient();
+
+    RunningLab() {
+        context = LabApplication.start(new LabArguments(0, 3, 48), SHORT);
+        supervisor = context.getBean(Supervisor.class);
+    }
+
+    String address() {
+        return LabApplication.address(context);
+    }
+
+    LabSnapshot snapshot() {
+        return supervisor.snapshot();
+    }
+
+    NodeChanged node(String name) {
+        return snapshot().nodes().stream()
+                .filter(node -> node.node().equals(name))
+                .findFirst()
+                .orElseThrow();
+    }
+
+    /** Presses a button: without the page, but in the page's name. */
+    void press(String path) {
+        HttpResponse<String> response = post(path, "");
+        assertThat(response.statusCode()).as("%s: %s", path, response.body()).isEqualTo(200);
+    }
+
+    HttpResponse<String> post(String path, String body) {
+        HttpRequest request = HttpRequest.newBuilder(URI.create(address() + path))
+                .header("Origin", address())
+                .header("Content-Type", "application/json")
+                .POST(BodyPublishers.ofString(body, UTF_8))
+                .build();
+        try {
+            return http.send(request, BodyHandlers.ofString(UTF_8));
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new IllegalStateException(e);
+        }
+    }
+
+    /** The nodes whose session holds the lock, as {@code pg_locks} shows it. */
+    List<String> holders() {
+        return query("SELECT substr(application_name, 11) FROM pg_locks JOIN pg_stat_activity USING (pid)"
+                + " WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND classid = 0 AND objid = "
+                + LabDatabase.LEADER_KEY);
+    }
+
+    /** The first column of what a query on the lab's server returns. */
+    List<String> query(String sql) {
+        try (Connection connection =
+                        DriverManager.getConnection(LabDatabase.url(snapshot().databasePort()), LabDatabase.NAME, "");
+                Statement statement = connection.createStatement();
+                ResultSet rows = statement.executeQuery(sql)) {
+            List<String> column = new ArrayList<>();
+            while (rows.next()) {
+                column.add(rows.getString(1));
+            }
+            return column;
+        } catch (SQLException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    /** Waits until one node leads, the others follow, and the server agrees; returns who it is. */
+    String awaitLeader() {
+        until("one node leads, and the server agrees")
+                .until(() -> snapshot().leaders().size() == 1
+                        && holders().equals(snapshot().leaders())
+                        && snapshot().nodes().stream().allMatch(RunningLab::isWell));
+        return snapshot().leaders().get(0);
+    }
+
+    private static boolean isWell(NodeChanged node) {
+        return node.state() == NodeState.LEADER || node.state() == NodeState.FOLLOWER;
+    }
+
+    /** Heals and restarts whatever isn't well, and waits for a leader. */
+    String recover() {
+        for (NodeChanged node : snapshot().nodes()) {
+            if (node.cutOff()) {
+                press("/api/nodes/" + node.node() + "/heal");
+            }
+            if (node.paused()) {
+                press("/api/nodes/" + node.node() + "/continue");
+            }
+            if (node.pid() == 0) {
+                press("/api/nodes/" + node.node() + "/restart");
+            }
+        }
+        return awaitLeader();
+    }
+
+    static ConditionFactory until(String condition) {
+        return Awaitility.await(condition)
+                .atMost(PATIENCE)
+                .pollDelay(Duration.ZERO)
+                .pollInterval(Duration.ofMillis(20))
+                .ignoreExceptions();
+    }
+
+    @Override
+    public void close() {
+        context.close();
+    }
+}
