@@ -34,7 +34,8 @@ final class Browser implements AutoCloseable {
         options.setBinary(CHROMIUM.toFile());
         options.setCapability("goog:loggingPrefs", logging);
         // Containers run the tests as root, where Chromium has no sandbox of its own, and give it little shared memory.
-        options.addArguments("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage");
+        options.addArguments(
+                "--headless=new", "--hide-scrollbars", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage");
         ChromeDriverService service = new ChromeDriverService.Builder()
                 .usingDriverExecutable(DRIVER.toFile())
                 .usingAnyFreePort()

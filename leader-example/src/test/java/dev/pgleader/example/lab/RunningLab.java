@@ -6,7 +6,11 @@ import static org.assertj.core.api.Assertions.assertThat;
 import dev.pgleader.example.lab.node.AcquisitionMode;
 import dev.pgleader.example.lab.node.LabDatabase;
 import dev.pgleader.example.lab.node.LabSettings;
+import dev.pgleader.example.lab.supervisor.EventLog;
+import dev.pgleader.example.lab.supervisor.LabEvent;
+import dev.pgleader.example.lab.supervisor.LabEvent.FailedOver;
 import dev.pgleader.example.lab.supervisor.LabEvent.NodeChanged;
+import dev.pgleader.example.lab.supervisor.LabEvent.WorkDone;
 import dev.pgleader.example.lab.supervisor.LabSnapshot;
 import dev.pgleader.example.lab.supervisor.NodeState;
 import dev.pgleader.example.lab.supervisor.Supervisor;
@@ -105,6 +109,30 @@ final class RunningLab implements AutoCloseable {
         } catch (SQLException e) {
             throw new IllegalStateException(e);
         }
+    }
+
+    List<FailedOver> failovers() {
+        return events(FailedOver.class);
+    }
+
+    List<WorkDone> work() {
+        return events(WorkDone.class);
+    }
+
+    /** What a page that is opened now would be told. */
+    private <E extends LabEvent> List<E> events(Class<E> type) {
+        List<E> events = new ArrayList<>();
+        try (EventLog.Subscription subscription = supervisor.log().subscribe(0)) {
+            for (EventLog.Entry entry = subscription.next(0); entry != null; entry = subscription.next(0)) {
+                if (type.isInstance(entry.event())) {
+                    events.add(type.cast(entry.event()));
+                }
+            }
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new IllegalStateException(e);
+        }
+        return events;
     }
 
     /** Waits until one node leads, the others follow, and the server agrees; returns who it is. */

@@ -61,7 +61,9 @@ final class Lab {
 
     /** What happens next to a node is a consequence of this. */
     void faulted(long atMillis, String node, Fault fault) {
-        gap.faulted(node, fault.label());
+        if (fault != Fault.CONTINUE && fault != Fault.HEAL) {
+            gap.faulted(node, fault.label());
+        }
         log.add(atMillis, new FaultInjected(node, fault, fault.label()));
     }
 

@@ -15,7 +15,16 @@ const CLASSES = [
   {label: '< 10', below: 10_000},
   {label: 'more', below: Infinity},
 ];
-const COLOURS = ['leader', 'fault', 'paused', 'cut-off', 'accent', 'dead', 'follower', 'taking-over'];
+/** The colour of each cause; it's that of the state which the cause brings about, where there is one. */
+const COLOURS = {
+  'kill -9': 'fault',
+  'pause': 'paused',
+  'cut network': 'cut-off',
+  'terminate session': 'accent',
+  'resign': 'leader',
+  'restart': 'taking-over',
+  'restart PostgreSQL': 'dead',
+};
 
 export class Failovers {
   #gaps = [];
@@ -64,8 +73,8 @@ export class Failovers {
 
   #draw() {
     this.#chart.data.datasets.length = this.#causes.length;
-    this.#chart.data.datasets.forEach((dataset, i) => {
-      dataset.backgroundColor = colour(COLOURS[i % COLOURS.length]);
+    this.#chart.data.datasets.forEach(dataset => {
+      dataset.backgroundColor = colour(COLOURS[dataset.label] ?? 'follower');
     });
     const {scales, plugins} = this.#chart.options;
     scales.x.ticks.color = scales.y.ticks.color = plugins.legend.labels.color = colour('text');

@@ -126,6 +126,9 @@ for (const [state, label] of Object.entries(STATES)) {
 for (const [mode, words] of Object.entries(MODES)) {
   settings.elements.mode.append(new Option(words, mode));
 }
+if (matchMedia('(max-width: 800px)').matches) {
+  byId('span').value = '30';
+}
 byId('add-node').addEventListener('click', event => post('api/nodes', event.currentTarget));
 byId('restart-server').addEventListener('click', event => post('api/server/restart', event.currentTarget));
 settings.addEventListener('submit', event => {

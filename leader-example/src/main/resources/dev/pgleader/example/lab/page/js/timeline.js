@@ -6,6 +6,9 @@ import {STATES, colour, labelOf, stateOf} from './states.js';
 const SERVER = 'pg_locks';
 const LANE_HEIGHT = 34;
 
+/** A bar that is narrower than this has no room for words. */
+const LABEL_PIXELS = 48;
+
 export class Timeline {
   /** Lane by lane, the states it was in: {state, label, from, to}, where the last one has no end. */
   #lanes = new Map();
@@ -117,6 +120,23 @@ export class Timeline {
 
   #annotations(from, now) {
     const annotations = {};
+    const wide = (now - from) * LABEL_PIXELS / this.#chart.chartArea.width;
+    for (const [lane, entries] of this.#lanes) {
+      entries.filter(entry => entry.state === 'leader').forEach((entry, i) => {
+        const [start, end] = [Math.max(entry.from, from), entry.to ?? now];
+        if (end - start > wide) {
+          annotations[`term-${lane}-${i}`] = {
+            type: 'label',
+            xValue: (start + end) / 2,
+            yValue: lane,
+            content: entry.label.replace('leader, ', ''),
+            color: colour('on-leader'),
+            font: {size: 11},
+            padding: 0,
+          };
+        }
+      });
+    }
     this.#failovers.filter(failover => failover.fromMillis + failover.gapMillis > from).forEach((failover, i) => {
       const to = failover.fromMillis + failover.gapMillis;
       annotations[`gap-${i}`] = {
@@ -140,19 +160,20 @@ export class Timeline {
       };
     });
     this.#faults.filter(fault => fault.at > from && fault.at <= now).forEach((fault, i) => {
-      const lane = this.#lanes.has(fault.target) ? fault.target : SERVER;
+      const row = [...this.#lanes.keys()].indexOf(fault.target);
       annotations[`fault-${i}`] = {
         type: 'line',
         xMin: fault.at,
         xMax: fault.at,
+        // In the node's own lane; what is done to the server concerns all of them.
+        ...(row < 0 ? {} : {yMin: row - 0.5, yMax: row + 0.5}),
         borderColor: colour('fault'),
-        borderWidth: 1,
-        borderDash: [3, 3],
+        borderWidth: 2,
       };
       annotations[`fault-label-${i}`] = {
         type: 'label',
         xValue: fault.at,
-        yValue: lane,
+        yValue: row < 0 ? SERVER : fault.target,
         position: {x: 'start', y: 'center'},
         content: fault.label,
         color: colour('text'),
