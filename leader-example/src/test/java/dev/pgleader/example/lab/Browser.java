@@ -8,6 +8,7 @@ import java.util.Base64;
 import java.util.List;
 import java.util.Map;
 import java.util.logging.Level;
+import java.util.logging.Logger;
 import org.openqa.selenium.By;
 import org.openqa.selenium.JavascriptExecutor;
 import org.openqa.selenium.WebElement;
@@ -25,9 +26,15 @@ final class Browser implements AutoCloseable {
     private static final Path DRIVER = Path.of("/usr/bin/chromedriver");
     private static final Path SCREENSHOTS = Path.of("target", "screenshots");
 
+    // It warns that it doesn't know this Chromium's own protocol, of which nothing is used that changes. Kept here,
+    // since a
+    // logger that nobody holds forgets its level.
+    private static final Logger PROTOCOL_VERSIONS = Logger.getLogger("org.openqa.selenium.devtools.CdpVersionFinder");
+
     private final ChromeDriver driver;
 
     Browser() {
+        PROTOCOL_VERSIONS.setLevel(Level.OFF);
         LoggingPreferences logging = new LoggingPreferences();
         logging.enable(LogType.BROWSER, Level.ALL);
         ChromeOptions options = new ChromeOptions();

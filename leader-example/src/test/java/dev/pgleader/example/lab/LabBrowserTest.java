@@ -27,7 +27,7 @@ class LabBrowserTest {
         }
         assumeTrue(
                 installed || Boolean.getBoolean("lab.browser.required"), "chromium and chromium-driver are installed");
-        lab = new RunningLab();
+        lab = RunningLab.shared();
         browser = new Browser();
         browser.size(1280, 900);
         browser.open(lab.address());
@@ -38,9 +38,6 @@ class LabBrowserTest {
         if (browser != null) {
             browser.close();
         }
-        if (lab != null) {
-            lab.close();
-        }
     }
 
     @ParameterizedTest
@@ -48,7 +45,7 @@ class LabBrowserTest {
     void showsAFailoverAndAMailThatIsTooLate(int width) throws IOException {
         browser.size(width, width == 1280 ? 900 : 844);
         browser.colours(width == 1280 ? "light" : "dark");
-        String first = lab.awaitLeader();
+        String first = lab.recover();
         RunningLab.until("the page shows the leader").until(() -> stateOf(first).startsWith("leader, term "));
         long failovers = failovers();
 
@@ -85,9 +82,8 @@ class LabBrowserTest {
 
     @Test
     void isDrivenByKeyboardAndShowsWhereTheFocusIs() {
-        lab.awaitLeader();
+        lab.recover();
         browser.run("document.querySelector('button[aria-label=\"Cut network: node-1\"]').focus()");
-        browser.run("arguments[0]", "");
         assertThat(browser.all(":focus")).hasSize(1);
         browser.all(":focus").get(0).sendKeys(" ");
         RunningLab.until("it's cut off").until(() -> lab.node("node-1").cutOff());

@@ -11,7 +11,6 @@ import java.net.http.HttpResponse;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
-import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -24,12 +23,7 @@ class LabControlsTest {
 
     @BeforeAll
     static void start() {
-        lab = new RunningLab();
-    }
-
-    @AfterAll
-    static void end() {
-        lab.close();
+        lab = RunningLab.shared();
     }
 
     @BeforeEach

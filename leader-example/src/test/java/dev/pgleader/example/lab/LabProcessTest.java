@@ -65,9 +65,9 @@ class LabProcessTest {
     }
 
     @Test
-    void saysThatThereIsNoMemoryForANode() throws Exception {
+    void saysThatThereIsNoMemory() throws Exception {
         try (Command lab = new Command("--port", "0", "--nodes", "1", "--node-heap", "1000000")) {
-            assertThat(lab.output()).startsWith("There is no memory for node-1: it may take 1000064 MiB");
+            assertThat(lab.output()).startsWith("There is no memory for another node: 1000064 MiB are needed, and ");
             assertThat(lab.process.waitFor()).isEqualTo(1);
         }
     }

@@ -35,7 +35,7 @@ import org.awaitility.core.ConditionFactory;
 import org.springframework.context.ConfigurableApplicationContext;
 
 /** A lab with short times, in this JVM, and what is needed to see what became of it. */
-final class RunningLab implements AutoCloseable {
+final class RunningLab {
 
     static final LabSettings SHORT = new LabSettings(
             Duration.ofMillis(2_000), Duration.ofMillis(200), Duration.ofMillis(600), AcquisitionMode.POLL);
@@ -46,9 +46,19 @@ final class RunningLab implements AutoCloseable {
     private final Supervisor supervisor;
     private final HttpClient http = HttpClient.newHttpClient();
 
-    RunningLab() {
+    private RunningLab() {
         context = LabApplication.start(new LabArguments(0, 3, 48), SHORT);
         supervisor = context.getBean(Supervisor.class);
+    }
+
+    /** One for all tests of this JVM, since its start takes seconds. It ends with the JVM. */
+    static RunningLab shared() {
+        return Shared.LAB;
+    }
+
+    private static final class Shared {
+        // The context has a shutdown hook of its own.
+        static final RunningLab LAB = new RunningLab();
     }
 
     String address() {
@@ -170,10 +180,5 @@ final class RunningLab implements AutoCloseable {
                 .pollDelay(Duration.ZERO)
                 .pollInterval(Duration.ofMillis(20))
                 .ignoreExceptions();
-    }
-
-    @Override
-    public void close() {
-        context.close();
     }
 }

@@ -3,7 +3,6 @@ package dev.pgleader.example.lab.supervisor;
 import dev.pgleader.example.lab.node.LabSettings;
 import dev.pgleader.example.lab.node.NodeCommand;
 import dev.pgleader.example.lab.node.NodeConfiguration;
-import dev.pgleader.example.lab.node.NodeReport;
 import dev.pgleader.example.lab.supervisor.LabEvent.JobProgressed;
 import dev.pgleader.example.lab.supervisor.LabEvent.Progress;
 import java.io.IOException;
@@ -14,14 +13,8 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
-import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
-import java.util.concurrent.ExecutorService;
-import java.util.concurrent.Executors;
-import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.function.Consumer;
@@ -37,33 +30,19 @@ public final class Supervisor implements AutoCloseable {
     /** The most nodes of a lab: each is a JVM. */
     public static final int MOST_NODES = 9;
 
-    private static final Duration START_PATIENCE = Duration.ofSeconds(60);
-    private static final Duration STOP_PATIENCE = Duration.ofSeconds(10);
-    private static final int MEBIBYTES_BESIDES_HEAP = 64;
-
     private final int initialNodes;
-    private final int heapMebibytes;
-    private final LabClock clock = new LabClock();
     private final EventLog log = new EventLog();
-    private final Lab lab = new Lab(log); // for the lab thread only
-    private final ExecutorService labThread = Executors.newSingleThreadExecutor(work -> {
-        Thread thread = new Thread(work, "lab");
-        thread.setDaemon(true);
-        return thread;
-    });
-    private final NodeProcess.Listener processListener = new ProcessListener();
-    private final Map<NodeProcess, CompletableFuture<Void>> starting = new ConcurrentHashMap<>();
-    private final Set<NodeProcess> processes = ConcurrentHashMap.newKeySet();
+    private final LabThread labThread = new LabThread(new Lab(log));
     private final DatabaseServer server;
     private final OrphanGuard guard;
     private final LockWatcher watcher;
+    private final NodeLauncher launcher;
 
     /** Held while something is done to the lab. */
     private final Object operation = new Object();
 
     private final Map<String, Machine> machines = new LinkedHashMap<>(); // guarded by operation
     private LabSettings settings; // guarded by operation
-    private volatile boolean closing;
 
     /**
      * A supervisor of a lab that is still to be {@linkplain #start() started}.
@@ -75,7 +54,6 @@ public final class Supervisor implements AutoCloseable {
     public Supervisor(LabSettings settings, int initialNodes, int heapMebibytes) {
         this.settings = settings;
         this.initialNodes = initialNodes;
-        this.heapMebibytes = heapMebibytes;
         try {
             this.server = new DatabaseServer(Files.createTempDirectory("pg-leader-lab-"));
             this.guard = new OrphanGuard(server.data());
@@ -85,8 +63,9 @@ public final class Supervisor implements AutoCloseable {
         }
         this.watcher = new LockWatcher(
                 server,
-                seen -> tell((lab, atMillis) -> lab.holderSeen(atMillis, seen)),
-                seen -> tell((lab, atMillis) -> lab.entriesSeen(atMillis, seen)));
+                seen -> labThread.tell((lab, atMillis) -> lab.holderSeen(atMillis, seen)),
+                seen -> labThread.tell((lab, atMillis) -> lab.entriesSeen(atMillis, seen)));
+        this.launcher = new NodeLauncher(heapMebibytes, guard, labThread);
     }
 
     /** What happened, and happens. */
@@ -96,12 +75,12 @@ public final class Supervisor implements AutoCloseable {
 
     /** Milliseconds since this supervisor was made: the time of the log. */
     public long millis() {
-        return clock.millis();
+        return labThread.millis();
     }
 
     /** What is known now. */
     public LabSnapshot snapshot() {
-        return ask(lab::snapshot);
+        return labThread.ask(Lab::snapshot);
     }
 
     /**
@@ -111,6 +90,7 @@ public final class Supervisor implements AutoCloseable {
      */
     public void start() {
         synchronized (operation) {
+            launcher.requireMemory(initialNodes);
             try {
                 server.start();
             } catch (IOException | SQLException | RuntimeException e) {
@@ -125,8 +105,8 @@ public final class Supervisor implements AutoCloseable {
     public void restart(LabSettings changed) {
         synchronized (operation) {
             settings = changed;
-            tell(Lab::allEnded);
-            endAll();
+            labThread.tell(Lab::allEnded);
+            launcher.endAll();
             try {
                 server.clearEntries();
                 for (Machine machine : machines.values()) {
@@ -142,12 +122,12 @@ public final class Supervisor implements AutoCloseable {
 
     private void begin() {
         LabSettings current = settings;
-        tell((lab, atMillis) -> lab.begin(atMillis, current, server.port(), MOST_NODES));
+        labThread.tell((lab, atMillis) -> lab.begin(atMillis, current, server.port(), MOST_NODES));
         List<NodeProcess> started = new ArrayList<>();
         for (int i = 0; i < initialNodes; i++) {
             started.add(launch(newMachine()));
         }
-        started.forEach(this::awaitReady);
+        started.forEach(launcher::awaitReady);
     }
 
     /**
@@ -162,7 +142,7 @@ public final class Supervisor implements AutoCloseable {
             }
             Machine machine = newMachine();
             try {
-                awaitReady(launch(machine));
+                launcher.awaitReady(launch(machine));
             } catch (LabFailure e) {
                 machines.remove(machine.name());
                 closeQuietly(machine.proxy());
@@ -177,7 +157,7 @@ public final class Supervisor implements AutoCloseable {
         onMachine(node, machine -> {
             NodeProcess process = machine.process();
             faulted(node, Fault.KILL, (lab, atMillis) -> lab.ended(atMillis, node, "killed"));
-            end(process);
+            launcher.end(process);
         });
     }
 
@@ -188,13 +168,13 @@ public final class Supervisor implements AutoCloseable {
             if (machine.isRunning()) {
                 NodeProcess process = machine.process();
                 if (machine.isPaused() || machine.proxy().isCut()) {
-                    end(process);
+                    launcher.end(process);
                 } else {
-                    stop(process);
+                    launcher.stop(process);
                 }
-                tell((lab, atMillis) -> lab.ended(atMillis, node, "stopped"));
+                labThread.tell((lab, atMillis) -> lab.ended(atMillis, node, "stopped"));
             }
-            awaitReady(launch(machine));
+            launcher.awaitReady(launch(machine));
         });
     }
 
@@ -228,7 +208,7 @@ public final class Supervisor implements AutoCloseable {
             requireLeader(machine(node));
             patience = settings.job().multipliedBy(3).plus(settings.lease());
         }
-        tell((lab, atMillis) -> lab.addJobListener(listener));
+        labThread.tell((lab, atMillis) -> lab.addJobListener(listener));
         try {
             halfDone.get(patience.toNanos(), TimeUnit.NANOSECONDS);
         } catch (TimeoutException e) {
@@ -239,7 +219,7 @@ public final class Supervisor implements AutoCloseable {
             Thread.currentThread().interrupt();
             throw new LabRefusal("Interrupted while waiting for " + node);
         } finally {
-            tell((lab, atMillis) -> lab.removeJobListener(listener));
+            labThread.tell((lab, atMillis) -> lab.removeJobListener(listener));
         }
         pause(node);
     }
@@ -283,7 +263,7 @@ public final class Supervisor implements AutoCloseable {
     /** Has the server end the session of the node's elector. */
     public void terminateSession(String node) {
         onMachine(node, machine -> {
-            long atMillis = clock.millis();
+            long atMillis = labThread.millis();
             try {
                 if (server.terminateSessions(node) == 0) {
                     throw new LabRefusal("PostgreSQL has no session of " + node);
@@ -291,7 +271,7 @@ public final class Supervisor implements AutoCloseable {
             } catch (SQLException e) {
                 throw new LabRefusal("PostgreSQL doesn't answer: " + e.getMessage());
             }
-            tell(atMillis, (lab, at) -> lab.faulted(at, node, Fault.TERMINATE_SESSION));
+            labThread.tell(atMillis, (lab, at) -> lab.faulted(at, node, Fault.TERMINATE_SESSION));
         });
     }
 
@@ -307,7 +287,7 @@ public final class Supervisor implements AutoCloseable {
     /** Restarts the server. Its sessions end, and with them the lock. */
     public void restartServer() {
         synchronized (operation) {
-            tell((lab, atMillis) -> lab.serverFaulted(atMillis, Fault.RESTART_SERVER));
+            labThread.tell((lab, atMillis) -> lab.serverFaulted(atMillis, Fault.RESTART_SERVER));
             try {
                 server.restart();
             } catch (IOException e) {
@@ -319,14 +299,13 @@ public final class Supervisor implements AutoCloseable {
     /** Ends the nodes and the server, and returns when they have ended. */
     @Override
     public void close() {
-        closing = true;
-        endAll();
+        launcher.close();
         synchronized (operation) {
             watcher.close();
             machines.values().forEach(machine -> closeQuietly(machine.proxy()));
             server.close();
             guard.close();
-            labThread.shutdown();
+            labThread.close();
         }
     }
 
@@ -342,79 +321,11 @@ public final class Supervisor implements AutoCloseable {
     }
 
     private NodeProcess launch(Machine machine) {
-        requireMemory(machine.name());
-        NodeConfiguration configuration =
-                new NodeConfiguration(machine.name(), machine.proxy().port(), settings);
-        CompletableFuture<Void> ready = new CompletableFuture<>();
-        NodeProcess process;
-        try {
-            process = NodeProcess.start(configuration, heapMebibytes, processListener);
-        } catch (IOException e) {
-            throw new LabFailure(machine.name() + " doesn't start: " + e.getMessage(), e);
-        }
-        processes.add(process);
-        starting.put(process, ready);
-        guard.watch(process.pid());
+        NodeProxy network = machine.proxy();
+        NodeProcess process =
+                launcher.launch(new NodeConfiguration(machine.name(), network.port(), settings), network.isCut());
         machine.runs(process);
-        boolean cutOff = machine.proxy().isCut();
-        tell((lab, atMillis) -> lab.started(atMillis, machine.name(), process.pid(), cutOff));
-        process.listen();
-        if (closing) {
-            process.kill(); // close() may not have seen it
-        }
         return process;
-    }
-
-    private void requireMemory(String node) {
-        long needed = (long) heapMebibytes + MEBIBYTES_BESIDES_HEAP;
-        AvailableMemory.mebibytes().ifPresent(available -> {
-            if (available < needed) {
-                throw new LabFailure(
-                        "There is no memory for " + node + ": it may take " + needed + " MiB, and " + available
-                                + " MiB are available; end something else, or start the lab with a smaller --node-heap",
-                        null);
-            }
-        });
-    }
-
-    private void awaitReady(NodeProcess process) {
-        CompletableFuture<Void> ready = starting.get(process);
-        try {
-            if (ready != null) {
-                ready.get(START_PATIENCE.toNanos(), TimeUnit.NANOSECONDS);
-            }
-        } catch (ExecutionException | TimeoutException e) {
-            end(process);
-            throw new LabFailure(process.name() + " doesn't start: " + process.lastErrors(), e);
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-            throw new LabFailure("Interrupted while " + process.name() + " starts", e);
-        } finally {
-            starting.remove(process);
-        }
-    }
-
-    private void stop(NodeProcess process) {
-        try {
-            process.stop(STOP_PATIENCE);
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-            process.kill();
-        }
-    }
-
-    private static void end(NodeProcess process) {
-        process.kill();
-        try {
-            process.awaitEnd();
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-        }
-    }
-
-    private void endAll() {
-        processes.forEach(NodeProcess::kill);
-        processes.forEach(Supervisor::end);
     }
 
     private interface Action {
@@ -449,61 +360,10 @@ public final class Supervisor implements AutoCloseable {
         }
     }
 
-    /** Something for the lab to know, and when it happened. */
-    private interface News {
-        void tell(Lab lab, long atMillis);
-    }
-
-    private void faulted(String node, Fault fault, News consequence) {
-        tell((lab, atMillis) -> {
+    private void faulted(String node, Fault fault, LabThread.News consequence) {
+        labThread.tell((lab, atMillis) -> {
             lab.faulted(atMillis, node, fault);
             consequence.tell(lab, atMillis);
         });
-    }
-
-    private void tell(News news) {
-        tell(clock.millis(), news);
-    }
-
-    private void tell(long atMillis, News news) {
-        try {
-            labThread.execute(() -> news.tell(lab, atMillis));
-        } catch (RejectedExecutionException e) {
-            // The supervisor is closed: nobody wants to know any more.
-        }
-    }
-
-    private <T> T ask(Callable<T> question) {
-        try {
-            return labThread.submit(question).get();
-        } catch (ExecutionException | RejectedExecutionException e) {
-            throw new LabFailure("The lab can't be asked", e);
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-            throw new LabRefusal("Interrupted while asking the lab");
-        }
-    }
-
-    private final class ProcessListener implements NodeProcess.Listener {
-
-        @Override
-        public void reported(NodeProcess process, NodeReport report) {
-            tell((lab, atMillis) -> lab.reported(atMillis, process.pid(), process.name(), report));
-            CompletableFuture<Void> ready = starting.get(process);
-            if (ready != null && report instanceof NodeReport.Ready) {
-                ready.complete(null);
-            }
-        }
-
-        @Override
-        public void ended(NodeProcess process) {
-            processes.remove(process);
-            guard.forget(process.pid());
-            CompletableFuture<Void> ready = starting.get(process);
-            if (ready != null) {
-                ready.completeExceptionally(new IOException("the process ended"));
-            }
-            tell((lab, atMillis) -> lab.vanished(atMillis, process.pid(), process.name(), process.lastErrors()));
-        }
     }
 }

@@ -137,8 +137,10 @@ export class Timeline {
         }
       });
     }
-    this.#failovers.filter(failover => failover.fromMillis + failover.gapMillis > from).forEach((failover, i) => {
+    const gaps = this.#failovers.filter(failover => failover.fromMillis + failover.gapMillis > from);
+    gaps.forEach((failover, i) => {
       const to = failover.fromMillis + failover.gapMillis;
+      const next = gaps[i + 1];
       annotations[`gap-${i}`] = {
         type: 'box',
         xMin: Math.max(from, failover.fromMillis),
@@ -152,14 +154,18 @@ export class Timeline {
         xValue: Math.max(from, to),
         yValue: SERVER,
         yAdjust: -LANE_HEIGHT / 2 - 6,
-        position: {x: 'start', y: 'center'},
+        position: {x: now - to < wide ? 'end' : 'start', y: 'center'},
+        display: !next || next.fromMillis + next.gapMillis - to > wide,
         content: clock.duration(failover.gapMillis),
         color: colour('fault'),
         font: {size: 11, weight: 'bold'},
         padding: 1,
       };
     });
-    this.#faults.filter(fault => fault.at > from && fault.at <= now).forEach((fault, i) => {
+    const faults = this.#faults.filter(fault => fault.at > from && fault.at <= now);
+    faults.forEach((fault, i) => {
+      const next = faults.find(other => other.target === fault.target && other.at > fault.at);
+      const atTheEdge = now - fault.at < 1.5 * wide;
       const row = [...this.#lanes.keys()].indexOf(fault.target);
       annotations[`fault-${i}`] = {
         type: 'line',
@@ -174,13 +180,15 @@ export class Timeline {
         type: 'label',
         xValue: fault.at,
         yValue: row < 0 ? SERVER : fault.target,
-        position: {x: 'start', y: 'center'},
+        position: {x: atTheEdge ? 'end' : 'start', y: 'center'},
+        // A label that the next one would cover isn't shown; its mark is.
+        display: !next || next.at - fault.at > wide,
         content: fault.label,
         color: colour('text'),
         backgroundColor: `${colour('surface')}dd`,
         font: {size: 11},
         padding: 2,
-        xAdjust: 2,
+        xAdjust: atTheEdge ? -2 : 2,
       };
     });
     return annotations;
@@ -214,7 +222,7 @@ export class Timeline {
           x: {
             type: 'linear',
             grid: {},
-            ticks: {maxRotation: 0, autoSkipPadding: 20, callback: value => (value < 0 ? '' : clock.text(value).replace(/\.\d$/, ''))},
+            ticks: {includeBounds: false, maxRotation: 0, autoSkipPadding: 20, callback: value => (value < 0 ? '' : clock.text(value).replace(/\.\d$/, ''))},
           },
           y: {grid: {display: false}, ticks: {autoSkip: false, font: {size: 12}}},
         },
