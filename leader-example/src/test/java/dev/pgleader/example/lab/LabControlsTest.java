@@ -91,6 +91,13 @@ class LabControlsTest {
         assertRefused("cut", "is cut off already");
         assertAnotherHolds();
         assertThat(lab.node(leader).leads()).isFalse();
+        assertThat(lastFailover()).satisfies(failover -> {
+            assertThat(failover.from()).isEqualTo(leader);
+            assertThat(failover.cause()).isEqualTo("cut network");
+            assertThat(failover.gapMillis())
+                    .as("it gave up before the server freed the lock")
+                    .isPositive();
+        });
         press("heal");
         RunningLab.until("it follows").until(() -> lab.node(leader).state() == NodeState.FOLLOWER);
         assertRefused("heal", "isn't cut off");

@@ -19,11 +19,26 @@ final class ElectionReporter implements LeadershipListener, ElectionObserver {
     @Override
     public void onElected(Leadership leadership) {
         reports.report(new NodeReport.Elected(leadership.term()));
+        var unused = leadership.revoked().thenAccept(reason -> {
+            if (!isGivenUp(reason)) {
+                reports.report(new NodeReport.Revoked(leadership.term(), reason));
+            }
+        });
     }
 
     @Override
     public void onRevoked(Leadership leadership, RevocationReason reason) {
-        reports.report(new NodeReport.Revoked(leadership.term(), reason));
+        if (isGivenUp(reason)) {
+            reports.report(new NodeReport.Revoked(leadership.term(), reason));
+        }
+    }
+
+    /**
+     * Who loses the leadership says so at once, whatever its work still does. Who gives it up says so when its work has ended:
+     * listeners are told in reverse order, this one last, and until then it has the lock and does a leader's work.
+     */
+    private static boolean isGivenUp(RevocationReason reason) {
+        return reason == RevocationReason.RESIGNED || reason == RevocationReason.CLOSED;
     }
 
     @Override

@@ -17,11 +17,11 @@ export class Story {
   }
 
   fault(atMillis, fault) {
-    this.#add(atMillis, `${fault.target}: ${fault.label}`);
+    this.#add(atMillis, `You: ${fault.label} ${fault.target === 'PostgreSQL' ? '' : fault.target}`);
   }
 
   node(atMillis, node) {
-    this.#add(atMillis, `${node.node} is ${labelOf(node)}${node.remark ? ` (${node.remark})` : ''}`);
+    this.#add(atMillis, `${node.node}: ${labelOf(node)}${node.remark ? ` (${node.remark})` : ''}`);
   }
 
   holder(atMillis, holder) {
