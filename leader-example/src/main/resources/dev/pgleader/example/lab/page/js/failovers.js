@@ -28,7 +28,8 @@ const COLOURS = {
 
 export class Failovers {
   #gaps = [];
-  #causes = [];
+  /** Cause by cause, how many gaps there are in each class. */
+  #counts = new Map();
   #chart;
   #canvas;
   #count;
@@ -55,27 +56,25 @@ export class Failovers {
 
   reset() {
     this.#gaps = [];
-    this.#causes = [];
+    this.#counts.clear();
     this.#draw();
   }
 
   add(failover) {
     this.#gaps.push(failover.gapMillis);
-    let dataset = this.#chart.data.datasets[this.#causes.indexOf(failover.cause)];
-    if (!dataset) {
-      this.#causes.push(failover.cause);
-      dataset = {label: failover.cause, data: CLASSES.map(() => 0)};
-      this.#chart.data.datasets.push(dataset);
-    }
-    dataset.data[CLASSES.findIndex(entry => failover.gapMillis < entry.below)]++;
+    const counts = this.#counts.get(failover.cause) ?? CLASSES.map(() => 0);
+    counts[CLASSES.findIndex(entry => failover.gapMillis < entry.below)]++;
+    this.#counts.set(failover.cause, counts);
     this.#draw();
   }
 
   #draw() {
-    this.#chart.data.datasets.length = this.#causes.length;
-    this.#chart.data.datasets.forEach(dataset => {
-      dataset.backgroundColor = colour(COLOURS[dataset.label] ?? 'follower');
-    });
+    // New ones: the chart keeps the colours of a dataset that it has drawn.
+    this.#chart.data.datasets = [...this.#counts].map(([label, data]) => ({
+      label,
+      data,
+      backgroundColor: colour(COLOURS[label] ?? 'follower'),
+    }));
     const {scales, plugins} = this.#chart.options;
     scales.x.ticks.color = scales.y.ticks.color = plugins.legend.labels.color = colour('text');
     scales.y.grid.color = colour('grid');

@@ -88,9 +88,16 @@ export class Timeline {
       scale.ticks.color = colour('text');
       scale.grid.color = colour('grid');
     }
-    this.#chart.data.datasets.forEach(dataset => {
-      dataset.backgroundColor = colour(dataset.state);
-    });
+    // New ones: the chart keeps the colours of a dataset that it has drawn.
+    this.#chart.data.datasets = Object.keys(STATES).map(state => ({
+      state,
+      data: [],
+      backgroundColor: colour(state),
+      grouped: false,
+      barPercentage: 0.7,
+      categoryPercentage: 1,
+      minBarLength: 2,
+    }));
     plugins.tooltip.backgroundColor = colour('dead');
     plugins.tooltip.titleColor = plugins.tooltip.bodyColor = colour('surface');
   }
@@ -202,17 +209,7 @@ export class Timeline {
   #configuration() {
     return {
       type: 'bar',
-      data: {
-        labels: [],
-        datasets: Object.keys(STATES).map(state => ({
-          state,
-          data: [],
-          grouped: false,
-          barPercentage: 0.7,
-          categoryPercentage: 1,
-          minBarLength: 2,
-        })),
-      },
+      data: {labels: [], datasets: []},
       options: {
         indexAxis: 'y',
         animation: false,
