@@ -52,11 +52,10 @@ final class EventController {
                 send(subscription, emitter);
                 emitter.complete();
             } catch (IOException | IllegalStateException e) {
-                // The page was closed.
-                emitter.completeWithError(e);
+                // The page was closed, and the server has cleaned up.
             } catch (InterruptedException e) {
+                // The lab ends, and the server has ended before.
                 Thread.currentThread().interrupt();
-                emitter.complete();
             } finally {
                 pages.release();
             }
