@@ -3,7 +3,7 @@ package dev.pgleader.example.lab;
 import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.pgleader.example.lab.node.AcquisitionMode;
+import dev.pgleader.AcquisitionMode;
 import dev.pgleader.example.lab.node.LabDatabase;
 import dev.pgleader.example.lab.node.LabSettings;
 import dev.pgleader.example.lab.supervisor.EventLog;

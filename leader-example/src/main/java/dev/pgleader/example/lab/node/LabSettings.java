@@ -1,5 +1,6 @@
 package dev.pgleader.example.lab.node;
 
+import dev.pgleader.AcquisitionMode;
 import dev.pgleader.ElectorOptions;
 import java.time.Duration;
 
@@ -37,6 +38,7 @@ public record LabSettings(Duration lease, Duration retry, Duration job, Acquisit
                 .healthCheckInterval(lease.dividedBy(5))
                 .healthCheckTimeout(lease.dividedBy(4))
                 .retryInterval(retry)
+                .acquisitionMode(mode)
                 .maxReconnectDelay(retry.multipliedBy(2))
                 .build();
     }

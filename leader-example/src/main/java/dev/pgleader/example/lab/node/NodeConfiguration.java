@@ -1,5 +1,6 @@
 package dev.pgleader.example.lab.node;
 
+import dev.pgleader.AcquisitionMode;
 import java.time.Duration;
 import java.util.List;
 

@@ -1,6 +1,6 @@
 package dev.pgleader.example.lab.web;
 
-import dev.pgleader.example.lab.node.AcquisitionMode;
+import dev.pgleader.AcquisitionMode;
 import dev.pgleader.example.lab.node.LabSettings;
 import dev.pgleader.example.lab.supervisor.LabFailure;
 import dev.pgleader.example.lab.supervisor.LabRefusal;

@@ -12,7 +12,7 @@ import {Timeline} from './timeline.js';
 const FRAME_MILLIS = 250;
 
 /** The ways in which a candidate can get the lock; the words for {@code AcquisitionMode}. */
-const MODES = {POLL: 'poll for it'};
+const MODES = {POLL: 'poll for it', QUEUE: 'wait in the server’s queue'};
 
 const byId = id => document.getElementById(id);
 
