@@ -61,11 +61,11 @@ public final class LeaderElectorGroup implements AutoCloseable {
     private final Map<String, LeaderElector> electorsByName = new HashMap<>();
     private boolean closed;
 
-    private LeaderElectorGroup(Builder builder, ConnectionSource source, String name) {
+    private LeaderElectorGroup(Builder builder, LockSession.Opener sessions, String connectionDescription, String name) {
         this.name = name;
         this.instanceId = builder.instanceId == null ? defaultInstanceId() : builder.instanceId;
         this.options = builder.options;
-        this.connectionDescription = source.toString();
+        this.connectionDescription = connectionDescription;
         this.executor = builder.callbackExecutor == null
                 ? new CallbackThreads("pg-leader-" + name + "-callback")
                 : builder.callbackExecutor;
@@ -78,7 +78,7 @@ public final class LeaderElectorGroup implements AutoCloseable {
                 options,
                 builder.spread,
                 new ElectionLoop.Surroundings(
-                        () -> LockSession.open(source, settings),
+                        () -> sessions.open(settings),
                         ticker,
                         RandomGenerator.getDefault(),
                         Backoff.of(options)));
@@ -275,6 +275,7 @@ public final class LeaderElectorGroup implements AutoCloseable {
         private static final int LONGEST_INSTANCE_ID = 53;
 
         private @Nullable ConnectionSource source;
+        private LockSession.@Nullable Opener sessions;
         private @Nullable String name;
         private @Nullable String instanceId;
         private @Nullable Executor callbackExecutor;
@@ -283,9 +284,18 @@ public final class LeaderElectorGroup implements AutoCloseable {
 
         Builder() {}
 
-        /** Where the connection comes from that holds the locks. Required. */
+        /** Where the connection comes from that holds the locks. Required, but for a test with {@link #sessions}. */
         public Builder connectTo(ConnectionSource value) {
             source = value;
+            return this;
+        }
+
+        /**
+         * Takes sessions from here, in place of those on a connection: for tests whose sessions have no database behind
+         * them. All that the electors promise rests on what the sessions do.
+         */
+        public Builder sessions(LockSession.Opener value) {
+            sessions = value;
             return this;
         }
 
@@ -349,14 +359,20 @@ public final class LeaderElectorGroup implements AutoCloseable {
 
         /** The group of a single elector, which lends it its name. */
         LeaderElectorGroup build(String defaultName) {
-            if (source == null) {
-                throw new IllegalStateException("connectTo(...) is missing: where is the database?");
-            }
             if (spread != null && options.acquisitionMode() == AcquisitionMode.QUEUE) {
                 throw new IllegalStateException("acquisitionMode QUEUE takes a key as soon as it's free, which a "
                         + spread + " forbids: choose one of them");
             }
-            return new LeaderElectorGroup(this, source, name == null ? defaultName : name);
+            String groupName = name == null ? defaultName : name;
+            if (sessions != null) {
+                return new LeaderElectorGroup(this, sessions, sessions.toString(), groupName);
+            }
+            ConnectionSource database = source;
+            if (database == null) {
+                throw new IllegalStateException("connectTo(...) is missing: where is the database?");
+            }
+            return new LeaderElectorGroup(
+                    this, settings -> LockSession.open(database, settings), database.toString(), groupName);
         }
     }
 }

@@ -60,6 +60,18 @@ public interface LockSession {
         }
     }
 
+    /** Opens sessions. */
+    @FunctionalInterface
+    interface Opener {
+
+        /**
+         * Opens a session.
+         *
+         * @throws LockSessionException if there is no session to be had now
+         */
+        LockSession open(Settings settings) throws LockSessionException;
+    }
+
     /** What was true when the session was opened. */
     Facts facts();
 

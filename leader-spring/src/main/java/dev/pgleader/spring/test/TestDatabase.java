@@ -1,0 +1,144 @@
+package dev.pgleader.spring.test;
+
+import dev.pgleader.lock.LockKey;
+import dev.pgleader.lock.LockSession;
+import dev.pgleader.lock.LockSessionException;
+import dev.pgleader.lock.LockSessionException.Fault;
+import java.util.Collection;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.TimeUnit;
+import java.time.Duration;
+import java.util.stream.Collectors;
+import org.jspecify.annotations.Nullable;
+
+/** Takes the place of the database: it grants a lock exactly if the test has granted its key. */
+final class TestDatabase implements LockSession.Opener {
+
+    private static final Duration LONGER_THAN_ANY_LEASE = Duration.ofDays(400);
+
+    private final Set<LockKey> granted = ConcurrentHashMap.newKeySet();
+    private volatile @Nullable Session current;
+
+    void grant(LockKey key) {
+        granted.add(key);
+    }
+
+    void withdraw(LockKey key) {
+        granted.remove(key);
+    }
+
+    /** Withdraws all grants, and has the session end for this reason. */
+    void fail(Fault fault) {
+        granted.clear();
+        Session failing = current;
+        if (failing != null) {
+            failing.fail(fault);
+        }
+    }
+
+    @Override
+    public LockSession open(LockSession.Settings settings) {
+        Session opened = new Session(settings.instanceId());
+        current = opened;
+        return opened;
+    }
+
+    @Override
+    public String toString() {
+        return "no database, but the grants of the test";
+    }
+
+    private final class Session implements LockSession {
+
+        private final String instanceId;
+        private final Set<LockKey> held = new HashSet<>();
+        private final Semaphore wakeUps = new Semaphore(0);
+        private volatile @Nullable Fault failure;
+
+        Session(String instanceId) {
+            this.instanceId = instanceId;
+        }
+
+        void fail(Fault fault) {
+            failure = fault;
+            wake();
+        }
+
+        private void requireAlive() throws LockSessionException {
+            Fault fault = failure;
+            if (fault != null) {
+                throw new LockSessionException(fault, "The test has the session fail");
+            }
+        }
+
+        @Override
+        public Facts facts() {
+            return new Facts(1, "test", "test", LONGER_THAN_ANY_LEASE, 0, true);
+        }
+
+        @Override
+        public Set<LockKey> tryLock(Collection<LockKey> keys) throws LockSessionException {
+            requireAlive();
+            Set<LockKey> won = keys.stream().filter(granted::contains).collect(Collectors.toSet());
+            held.addAll(won);
+            return won;
+        }
+
+        @Override
+        public Set<LockKey> check() throws LockSessionException {
+            requireAlive();
+            return Set.copyOf(held);
+        }
+
+        @Override
+        public void release(LockKey key, String notification) throws LockSessionException {
+            requireAlive();
+            held.remove(key);
+        }
+
+        @Override
+        public void announce(List<String> notifications) throws LockSessionException {
+            requireAlive();
+        }
+
+        @Override
+        public Optional<Holder> findHolder(LockKey key) throws LockSessionException {
+            requireAlive();
+            return held.contains(key) ? Optional.of(new Holder(1, "pg-leader/" + instanceId)) : Optional.empty();
+        }
+
+        @Override
+        public List<String> await(long maxNanos) throws LockSessionException {
+            requireAlive();
+            try {
+                if (wakeUps.tryAcquire(maxNanos, TimeUnit.NANOSECONDS)) {
+                    wakeUps.drainPermits();
+                }
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+            }
+            requireAlive();
+            return List.of();
+        }
+
+        @Override
+        public void wake() {
+            wakeUps.release();
+        }
+
+        @Override
+        public void close() {
+            held.clear();
+        }
+
+        @Override
+        public void abort() {
+            fail(Fault.CONNECTION_LOST);
+        }
+    }
+}
