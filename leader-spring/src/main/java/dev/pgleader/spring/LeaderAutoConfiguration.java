@@ -70,7 +70,8 @@ public final class LeaderAutoConfiguration {
             try {
                 return properties.toOptions();
             } catch (IllegalArgumentException e) {
-                throw refused(e);
+                throw new LeaderConfigurationException(
+                        String.valueOf(e.getMessage()), "Change the values that the message names.", e);
             }
         }
 
@@ -81,11 +82,6 @@ public final class LeaderAutoConfiguration {
                 ObjectProvider<LeaderElectorCustomizer> customizers,
                 Environment environment) {
             return new ElectorFactory(group, properties, customizers, environment);
-        }
-
-        private static LeaderConfigurationException refused(IllegalArgumentException e) {
-            return new LeaderConfigurationException(
-                    String.valueOf(e.getMessage()), "Change the values that the message names.", e);
         }
 
         /** What is needed where the application doesn't make the group itself. */
@@ -109,16 +105,21 @@ public final class LeaderAutoConfiguration {
                         .connectTo(source)
                         .name(environment.getProperty("spring.application.name", "application"))
                         .options(options);
-                try {
-                    String instanceId = properties.instanceId();
-                    if (instanceId != null) {
-                        builder.instanceId(instanceId);
-                    }
-                    properties.toSpread().ifPresent(builder::spread);
-                } catch (IllegalArgumentException e) {
-                    throw refused(e);
+                String instanceId = properties.instanceId();
+                if (instanceId != null) {
+                    setting("pgleader.instance-id", () -> builder.instanceId(instanceId));
                 }
+                setting("pgleader.spread", () -> properties.toSpread().ifPresent(builder::spread));
                 return builder.build();
+            }
+
+            private static void setting(String property, Runnable set) {
+                try {
+                    set.run();
+                } catch (IllegalArgumentException e) {
+                    throw new LeaderConfigurationException(
+                            "The value of " + property + " can't be used: " + e.getMessage(), "Change " + property + ".", e);
+                }
             }
         }
     }

@@ -43,7 +43,7 @@ final class LeaderOnlyMethods {
     private static @Nullable LeaderOnly search(Method method, Class<?> targetClass) {
         Method specific = AopUtils.getMostSpecificMethod(method, targetClass);
         LeaderOnly atMethod = AnnotatedElementUtils.findMergedAnnotation(specific, LeaderOnly.class);
-        if (atMethod == null && specific != method) {
+        if (atMethod == null && !specific.equals(method)) {
             atMethod = AnnotatedElementUtils.findMergedAnnotation(method, LeaderOnly.class);
         }
         if (atMethod != null) {

@@ -51,7 +51,7 @@ final class SkippedResult {
         return returnType.isInstance(nothing) ? nothing : null;
     }
 
-    private static CompletableFuture<Object> completed() {
+    private static Object completed() {
         return CompletableFuture.completedFuture(null);
     }
 }
