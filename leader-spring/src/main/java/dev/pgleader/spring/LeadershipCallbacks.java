@@ -5,6 +5,7 @@ import dev.pgleader.Leadership;
 import dev.pgleader.LeadershipListener;
 import dev.pgleader.RevocationReason;
 import java.util.ArrayList;
+import java.util.IdentityHashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -15,7 +16,6 @@ import org.springframework.context.ApplicationEvent;
 import org.springframework.context.ApplicationEventPublisher;
 import org.springframework.context.Lifecycle;
 import org.springframework.context.SmartLifecycle;
-import org.springframework.core.annotation.AnnotationAwareOrderComparator;
 
 /**
  * Ties what the application has to the electors: listener beans first, in their order, then lifecycle beans, then events. A
@@ -44,13 +44,13 @@ final class LeadershipCallbacks {
     }
 
     private void addListenerBeans() {
-        Map<LeadershipListener, String> names = new LinkedHashMap<>();
-        for (String name : beanFactory.getBeanNamesForType(LeadershipListener.class)) {
-            names.put(beanFactory.getBean(name, LeadershipListener.class), name);
-        }
-        List<LeadershipListener> listeners = new ArrayList<>(names.keySet());
-        AnnotationAwareOrderComparator.sort(listeners);
-        for (LeadershipListener listener : listeners) {
+        Map<LeadershipListener, String> names = new IdentityHashMap<>();
+        beanFactory.getBeansOfType(LeadershipListener.class).forEach((name, listener) -> names.put(listener, name));
+        List<LeadershipListener> inOrder = beanFactory
+                .getBeanProvider(LeadershipListener.class)
+                .orderedStream()
+                .toList();
+        for (LeadershipListener listener : inOrder) {
             String name = names.get(listener);
             Election election = name == null ? null : beanFactory.findAnnotationOnBean(name, Election.class);
             if (election == null) {

@@ -11,11 +11,9 @@ import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.TimeoutException;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Function;
 import java.util.function.Supplier;
-import org.jspecify.annotations.Nullable;
 import org.springframework.beans.factory.ObjectProvider;
 
 /**
@@ -82,9 +80,9 @@ public final class TestLeaderElectors {
     private Leadership grant(LeaderElector elector) {
         Function<String, IllegalStateException> failure =
                 what -> new IllegalStateException(what + " when " + elector.name() + " was granted: " + elector.status());
-        if (elector.status().role() == LeaderStatus.Role.STOPPED) {
-            throw failure.apply("The application context isn't started");
-        }
+        await(
+                () -> elector.status().role() != LeaderStatus.Role.STOPPED,
+                () -> failure.apply("The application context isn't started"));
         if (elector.status().paused()) {
             throw failure.apply("The elector is paused");
         }
@@ -106,7 +104,8 @@ public final class TestLeaderElectors {
             await(() -> takenUp.isDone() || !elector.isLeader(), () -> failure.apply("A callback didn't return"));
         }
         Leadership leadership = takenUp.getNow(null);
-        if (leadership == null) {
+        // A failure is told to the election before this is asked.
+        if (leadership == null || !get(elector.verify(), () -> failure.apply("The elector didn't answer"))) {
             database.withdraw(elector.key());
             throw failure.apply("A callback failed");
         }
@@ -118,14 +117,13 @@ public final class TestLeaderElectors {
         if (elector.status().role() == LeaderStatus.Role.STOPPED) {
             return;
         }
-        try {
-            elector.resign().get(PATIENCE.toNanos(), TimeUnit.NANOSECONDS);
-        } catch (TimeoutException e) {
-            throw new IllegalStateException(
-                    "A callback didn't return when " + elector.name() + " was revoked: " + elector.status(), e);
-        } catch (Exception e) {
-            throw new IllegalStateException(e);
-        }
+        get(elector.resign(), () -> new IllegalStateException(
+                "A callback didn't return when " + elector.name() + " was revoked: " + elector.status()));
+    }
+
+    private static <T> T get(CompletableFuture<T> future, Supplier<IllegalStateException> failure) {
+        await(future::isDone, failure);
+        return future.join();
     }
 
     private void lose(Fault fault) {
