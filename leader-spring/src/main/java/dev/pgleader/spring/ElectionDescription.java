@@ -1,5 +1,6 @@
 package dev.pgleader.spring;
 
+import com.fasterxml.jackson.annotation.JsonInclude;
 import dev.pgleader.LeaderElector;
 import dev.pgleader.LeaderInfo;
 import dev.pgleader.LeaderStatus;
@@ -10,7 +11,7 @@ import java.time.Instant;
 import org.jspecify.annotations.Nullable;
 
 /**
- * An election as this instance sees it, in the form that the endpoint shows.
+ * An election as this instance sees it, in the form that the endpoint shows; what isn't known is left out.
  *
  * @param role what this instance is
  * @param key what it competes for
@@ -25,6 +26,7 @@ import org.jspecify.annotations.Nullable;
  * @param lastAttempt when it last tried for the lock
  * @param problem what keeps it from its work
  */
+@JsonInclude(JsonInclude.Include.NON_NULL)
 public record ElectionDescription(
         LeaderStatus.Role role,
         String key,
@@ -46,6 +48,7 @@ public record ElectionDescription(
      * @param backendPid the server process that holds the lock for it
      * @param since when its term began, if it has told
      */
+    @JsonInclude(JsonInclude.Include.NON_NULL)
     public record Leader(String instanceId, int backendPid, @Nullable Instant since) {
 
         static Leader of(LeaderInfo info) {

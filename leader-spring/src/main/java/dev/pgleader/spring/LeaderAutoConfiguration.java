@@ -18,6 +18,7 @@ import org.springframework.context.ApplicationContext;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.context.annotation.Import;
+import org.springframework.context.annotation.ImportRuntimeHints;
 import org.springframework.core.env.Environment;
 
 /**
@@ -31,6 +32,7 @@ import org.springframework.core.env.Environment;
 @AutoConfiguration(after = DataSourceAutoConfiguration.class)
 @ConditionalOnBooleanProperty(name = "pgleader.enabled", matchIfMissing = true)
 @EnableConfigurationProperties(LeaderProperties.class)
+@ImportRuntimeHints(LeaderRuntimeHints.class)
 public final class LeaderAutoConfiguration {
 
     @Bean

@@ -31,7 +31,7 @@ final class LeaderOnlyAdvisor extends StaticMethodMatcherPointcutAdvisor {
 
     @Override
     public boolean matches(Method method, Class<?> targetClass) {
-        return methods.annotationOf(method, targetClass) != null;
+        return methods.electionOf(method, targetClass) != null;
     }
 
     private static final class Gate implements MethodInterceptor {
@@ -50,17 +50,17 @@ final class LeaderOnlyAdvisor extends StaticMethodMatcherPointcutAdvisor {
             Method method = invocation.getMethod();
             Object target = invocation.getThis();
             Class<?> targetClass = target == null ? method.getDeclaringClass() : AopUtils.getTargetClass(target);
-            LeaderOnly annotation = methods.annotationOf(method, targetClass);
-            if (annotation == null || leads(annotation, method)) {
+            String election = methods.electionOf(method, targetClass);
+            if (election == null || leads(election, method)) {
                 return invocation.proceed();
             }
-            LOG.debug("Skipped {}: this instance doesn't lead", method);
+            LOG.trace("Skipped {}: this instance doesn't lead", method);
             return SkippedResult.of(method.getReturnType());
         }
 
-        private boolean leads(LeaderOnly annotation, Method method) {
+        private boolean leads(String election, Method method) {
             return byElection
-                    .computeIfAbsent(annotation.value(), name -> electors.find(annotation, method))
+                    .computeIfAbsent(election, name -> electors.find(name, method))
                     .map(LeaderElector::isLeader)
                     .orElse(false);
         }

@@ -40,11 +40,11 @@ final class LeaderOnlyCheck implements MergedBeanDefinitionPostProcessor, SmartI
             Object bean = beanFactory.getSingleton(beanName);
             if (bean != null) {
                 Class<?> type = AopUtils.getTargetClass(bean);
-                Map<Method, LeaderOnly> guarded = methods.in(type);
-                guarded.forEach((method, annotation) -> {
+                Map<Method, String> guarded = methods.in(type);
+                guarded.forEach((method, election) -> {
                     requireInterceptable(method, type, beanName);
                     requireIntercepted(method, bean, beanName);
-                    electors.find(annotation, method);
+                    electors.find(election, method);
                 });
             }
         }

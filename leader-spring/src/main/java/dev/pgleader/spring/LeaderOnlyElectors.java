@@ -16,10 +16,9 @@ final class LeaderOnlyElectors {
         this.electors = new Electors(beanFactory);
     }
 
-    /** Empty if this instance takes part in no election. */
-    Optional<LeaderElector> find(LeaderOnly annotation, Method method) {
-        String election = String.valueOf(beanFactory.resolveEmbeddedValue(annotation.value()));
-        return electors.find(election, "@LeaderOnly at " + describe(method));
+    /** The elector of an election that may have placeholders; empty if this instance takes part in none. */
+    Optional<LeaderElector> find(String election, Method method) {
+        return electors.find(String.valueOf(beanFactory.resolveEmbeddedValue(election)), "@LeaderOnly at " + describe(method));
     }
 
     static String describe(Method method) {

@@ -44,7 +44,7 @@ final class LeadershipCallbacks {
     }
 
     private void addListenerBeans() {
-        Map<LeadershipListener, String> names = new IdentityHashMap<>();
+        IdentityHashMap<LeadershipListener, String> names = new IdentityHashMap<>();
         beanFactory.getBeansOfType(LeadershipListener.class).forEach((name, listener) -> names.put(listener, name));
         List<LeadershipListener> inOrder = beanFactory
                 .getBeanProvider(LeadershipListener.class)
