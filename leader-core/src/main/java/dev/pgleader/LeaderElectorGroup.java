@@ -61,7 +61,8 @@ public final class LeaderElectorGroup implements AutoCloseable {
     private final Map<String, LeaderElector> electorsByName = new HashMap<>();
     private boolean closed;
 
-    private LeaderElectorGroup(Builder builder, LockSession.Opener sessions, String connectionDescription, String name) {
+    private LeaderElectorGroup(
+            Builder builder, LockSession.Opener sessions, String connectionDescription, String name) {
         this.name = name;
         this.instanceId = builder.instanceId == null ? defaultInstanceId() : builder.instanceId;
         this.options = builder.options;
@@ -78,10 +79,7 @@ public final class LeaderElectorGroup implements AutoCloseable {
                 options,
                 builder.spread,
                 new ElectionLoop.Surroundings(
-                        () -> sessions.open(settings),
-                        ticker,
-                        RandomGenerator.getDefault(),
-                        Backoff.of(options)));
+                        () -> sessions.open(settings), ticker, RandomGenerator.getDefault(), Backoff.of(options)));
     }
 
     /** A builder that needs a connection source. */

@@ -17,9 +17,10 @@ final class ConnectionSources {
 
     private static final Logger LOG = LoggerFactory.getLogger(ConnectionSources.class);
     private static final String DRIVER = "jdbc:postgresql:";
-    private static final String SET_URL = "Set pgleader.datasource.url to the JDBC URL of the PostgreSQL that has the lock,"
-            + " for instance jdbc:postgresql://db:5432/app; pgleader.datasource.username and"
-            + " pgleader.datasource.password too, unless they are those of spring.datasource. ";
+    private static final String SET_URL =
+            "Set pgleader.datasource.url to the JDBC URL of the PostgreSQL that has the lock,"
+                    + " for instance jdbc:postgresql://db:5432/app; pgleader.datasource.username and"
+                    + " pgleader.datasource.password too, unless they are those of spring.datasource. ";
 
     private ConnectionSources() {}
 
@@ -41,9 +42,10 @@ final class ConnectionSources {
         }
         if (details != null) {
             throw new LeaderConfigurationException(
-                    "The lock needs a PostgreSQL, and the URL of the application's database doesn't begin with " + DRIVER
-                            + ".",
-                    SET_URL + "In a test without a PostgreSQL, take @AutoConfigureTestLeader or pgleader.enabled=false.");
+                    "The lock needs a PostgreSQL, and the URL of the application's database doesn't begin with "
+                            + DRIVER + ".",
+                    SET_URL
+                            + "In a test without a PostgreSQL, take @AutoConfigureTestLeader or pgleader.enabled=false.");
         }
         boolean none = applicationDataSources.stream().findAny().isEmpty();
         throw new LeaderConfigurationException(
@@ -59,7 +61,8 @@ final class ConnectionSources {
             return credentials == null ? ConnectionSource.of(url) : ConnectionSource.of(url, credentials);
         } catch (IllegalArgumentException e) {
             // Without the URL itself: it may hold a password.
-            throw new LeaderConfigurationException("The value of " + property + " can't be used: " + e.getMessage(), SET_URL, e);
+            throw new LeaderConfigurationException(
+                    "The value of " + property + " can't be used: " + e.getMessage(), SET_URL, e);
         }
     }
 

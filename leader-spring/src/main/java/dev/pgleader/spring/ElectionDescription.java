@@ -49,7 +49,8 @@ public record ElectionDescription(
      * @param since when its term began, if it has told
      */
     @JsonInclude(JsonInclude.Include.NON_NULL)
-    public record Leader(String instanceId, int backendPid, @Nullable Instant since) {
+    public record Leader(
+            String instanceId, int backendPid, @Nullable Instant since) {
 
         static Leader of(LeaderInfo info) {
             return new Leader(info.instanceId(), info.backendPid(), info.since().orElse(null));

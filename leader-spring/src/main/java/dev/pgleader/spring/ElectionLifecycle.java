@@ -117,8 +117,9 @@ final class ElectionLifecycle
 
     /** One for each group, and one for each elector that belongs to no group bean. */
     private List<Runnable> departures() {
-        Collection<LeaderElectorGroup> groups =
-                beanFactory.getBeansOfType(LeaderElectorGroup.class, false, false).values();
+        Collection<LeaderElectorGroup> groups = beanFactory
+                .getBeansOfType(LeaderElectorGroup.class, false, false)
+                .values();
         List<Runnable> departures = new ArrayList<>();
         groups.forEach(group -> departures.add(group::stop));
         for (LeaderElector elector : electors.all().values()) {

@@ -26,8 +26,8 @@ final class Electors {
                 LeaderElector other = found.put(elector.name(), elector);
                 if (other != null) {
                     throw new LeaderConfigurationException(
-                            "There are two LeaderElector beans with the name \"" + elector.name() + "\", for " + other.key()
-                                    + " and " + elector.key() + ".",
+                            "There are two LeaderElector beans with the name \"" + elector.name() + "\", for "
+                                    + other.key() + " and " + elector.key() + ".",
                             "Give one of them another name.");
                 }
             });
@@ -64,8 +64,8 @@ final class Electors {
         if (named == null) {
             throw new LeaderConfigurationException(
                     use + " names the election \"" + election + "\", which doesn't exist.",
-                    "Name one of " + String.join(", ", known.keySet()) + ", or configure it: pgleader.elections." + election
-                            + ".key=my-service/" + election);
+                    "Name one of " + String.join(", ", known.keySet()) + ", or configure it: pgleader.elections."
+                            + election + ".key=my-service/" + election);
         }
         return Optional.of(named);
     }

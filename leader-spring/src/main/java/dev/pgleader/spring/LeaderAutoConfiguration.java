@@ -102,7 +102,10 @@ public final class LeaderAutoConfiguration {
 
             @Bean
             LeaderElectorGroup leaderElectorGroup(
-                    ConnectionSource source, ElectorOptions options, LeaderProperties properties, Environment environment) {
+                    ConnectionSource source,
+                    ElectorOptions options,
+                    LeaderProperties properties,
+                    Environment environment) {
                 LeaderElectorGroup.Builder builder = LeaderElectorGroup.builder()
                         .connectTo(source)
                         .name(environment.getProperty("spring.application.name", "application"))
@@ -120,7 +123,9 @@ public final class LeaderAutoConfiguration {
                     set.run();
                 } catch (IllegalArgumentException e) {
                     throw new LeaderConfigurationException(
-                            "The value of " + property + " can't be used: " + e.getMessage(), "Change " + property + ".", e);
+                            "The value of " + property + " can't be used: " + e.getMessage(),
+                            "Change " + property + ".",
+                            e);
                 }
             }
         }

@@ -75,7 +75,9 @@ public final class LeaderEndpoint {
     private LeaderElector find(@Nullable String election) {
         Map<String, LeaderElector> byName = new LinkedHashMap<>();
         electors.get().forEach(elector -> byName.put(elector.name(), elector));
-        LeaderElector only = election == null && byName.size() == 1 ? byName.values().iterator().next() : null;
+        LeaderElector only = election == null && byName.size() == 1
+                ? byName.values().iterator().next()
+                : null;
         LeaderElector meant = election == null ? only : byName.get(election);
         if (meant == null) {
             String names = String.join(", ", byName.keySet());

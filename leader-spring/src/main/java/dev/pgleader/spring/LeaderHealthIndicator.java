@@ -38,7 +38,8 @@ public final class LeaderHealthIndicator implements HealthIndicator {
         }
         status.leaderSince().ifPresent(since -> health.withDetail("since", since));
         status.knownLeader().map(LeaderInfo::instanceId).ifPresent(leader -> health.withDetail("leader", leader));
-        status.sinceLastCheck().ifPresent(age -> health.withDetail("lastCheck", Instant.now().minus(age)));
+        status.sinceLastCheck()
+                .ifPresent(age -> health.withDetail("lastCheck", Instant.now().minus(age)));
         status.problem().ifPresent(problem -> {
             health.withDetail("problem", problem.fault());
             health.withDetail("problemSince", Instant.now().minus(problem.since()));

@@ -58,12 +58,12 @@ final class LeaderOnlyCheck implements MergedBeanDefinitionPostProcessor, SmartI
                     method,
                     beanName,
                     "it returns " + returnType + ", and a skipped call has no " + returnType + " to return",
-                    "Return Optional<" + ClassUtils.resolvePrimitiveIfNecessary(returnType).getSimpleName()
+                    "Return Optional<"
+                            + ClassUtils.resolvePrimitiveIfNecessary(returnType).getSimpleName()
                             + "> or void, or take the annotation away and ask LeaderElector.isLeader() in the method.");
         }
         if (Modifier.isPrivate(modifiers) || Modifier.isStatic(modifiers) || Modifier.isFinal(modifiers)) {
-            String kind =
-                    Modifier.isPrivate(modifiers) ? "private" : Modifier.isStatic(modifiers) ? "static" : "final";
+            String kind = Modifier.isPrivate(modifiers) ? "private" : Modifier.isStatic(modifiers) ? "static" : "final";
             throw refused(
                     method,
                     beanName,
@@ -107,8 +107,8 @@ final class LeaderOnlyCheck implements MergedBeanDefinitionPostProcessor, SmartI
 
     private static LeaderConfigurationException refused(Method method, String beanName, String why, String action) {
         return new LeaderConfigurationException(
-                "@LeaderOnly can't work at " + LeaderOnlyElectors.describe(method) + " of the bean \"" + beanName + "\": "
-                        + why + ".",
+                "@LeaderOnly can't work at " + LeaderOnlyElectors.describe(method) + " of the bean \"" + beanName
+                        + "\": " + why + ".",
                 action);
     }
 }

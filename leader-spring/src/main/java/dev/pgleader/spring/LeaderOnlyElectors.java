@@ -18,7 +18,8 @@ final class LeaderOnlyElectors {
 
     /** The elector of an election that may have placeholders; empty if this instance takes part in none. */
     Optional<LeaderElector> find(String election, Method method) {
-        return electors.find(String.valueOf(beanFactory.resolveEmbeddedValue(election)), "@LeaderOnly at " + describe(method));
+        return electors.find(
+                String.valueOf(beanFactory.resolveEmbeddedValue(election)), "@LeaderOnly at " + describe(method));
     }
 
     static String describe(Method method) {

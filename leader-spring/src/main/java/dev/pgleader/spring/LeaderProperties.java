@@ -202,7 +202,8 @@ public record LeaderProperties(
             Candidature named = new Candidature(lockKey(property, election.key()), election.paused());
             if (candidatures.put(name, named) != null) {
                 throw new LeaderConfigurationException(
-                        "There are two elections named \"" + name + "\": one of pgleader.elections, and that of pgleader.key,"
+                        "There are two elections named \"" + name
+                                + "\": one of pgleader.elections, and that of pgleader.key,"
                                 + " which is named after its key.",
                         "Remove pgleader.key, or rename one of them.");
             }

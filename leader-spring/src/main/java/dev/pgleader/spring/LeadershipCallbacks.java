@@ -86,13 +86,14 @@ final class LeadershipCallbacks {
     private static Lifecycle requireLifecycle(String name, Object bean) {
         if (!(bean instanceof Lifecycle lifecycle)) {
             throw new LeaderConfigurationException(
-                    "The bean \"" + name + "\" has @LeaderLifecycle, but its class " + bean.getClass().getName()
-                            + " isn't a " + Lifecycle.class.getName() + ".",
+                    "The bean \"" + name + "\" has @LeaderLifecycle, but its class "
+                            + bean.getClass().getName() + " isn't a " + Lifecycle.class.getName() + ".",
                     "Implement Lifecycle, or take a LeadershipListener bean to start and stop it.");
         }
         if (lifecycle instanceof SmartLifecycle smart && smart.isAutoStartup()) {
             throw new LeaderConfigurationException(
-                    "The bean \"" + name + "\" has @LeaderLifecycle, and yet would start by itself on every instance: its"
+                    "The bean \"" + name
+                            + "\" has @LeaderLifecycle, and yet would start by itself on every instance: its"
                             + " isAutoStartup() is true.",
                     "Have isAutoStartup() return false, for instance with setAutoStartup(false).");
         }

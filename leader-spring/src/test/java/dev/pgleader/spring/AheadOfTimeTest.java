@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import dev.pgleader.ElectorOptions;
 import dev.pgleader.LeaderElector;
 import java.util.Map;
+import java.util.random.RandomGenerator;
 import org.junit.jupiter.api.Test;
 import org.springframework.aot.hint.predicate.RuntimeHintsPredicates;
 import org.springframework.aot.test.generate.TestGenerationContext;
@@ -48,15 +49,23 @@ class AheadOfTimeTest {
         return context;
     }
 
+    /** The JDK looks for them once, with the context class loader of that moment, and this test has a strange one. */
+    private static void findRandomGeneratorsWhereTheyAre() {
+        ClassLoader strange = Thread.currentThread().getContextClassLoader();
+        Thread.currentThread().setContextClassLoader(ClassLoader.getSystemClassLoader());
+        assertThat(RandomGenerator.getDefault()).isNotNull();
+        Thread.currentThread().setContextClassLoader(strange);
+    }
+
     @Test
     @CompileWithForkedClassLoader
     void anApplicationThatIsProcessedAheadOfTimeHasItsElectors() {
+        findRandomGeneratorsWhereTheyAre();
         GenericApplicationContext atBuildTime = context("1s");
         AnnotationConfigUtils.registerAnnotationConfigProcessors(atBuildTime);
         new AnnotatedBeanDefinitionReader(atBuildTime).register(Application.class);
         TestGenerationContext generation = new TestGenerationContext(Application.class);
-        var initializerName =
-                new ApplicationContextAotGenerator().processAheadOfTime(atBuildTime, generation);
+        var initializerName = new ApplicationContextAotGenerator().processAheadOfTime(atBuildTime, generation);
         generation.writeGeneratedContent();
 
         assertThat(RuntimeHintsPredicates.reflection().onType(LeaderRuntimeHints.SOCKET_FACTORY))
@@ -73,7 +82,8 @@ class AheadOfTimeTest {
                 atRunTime.refresh();
                 assertThat(atRunTime.getBean(LeaderElector.class).name()).isEqualTo("orders");
                 assertThat(atRunTime.getBeansOfType(LeaderElector.class)).hasSize(2);
-                assertThat(atRunTime.getBean(ElectorOptions.class).retryInterval()).hasMillis(250);
+                assertThat(atRunTime.getBean(ElectorOptions.class).retryInterval())
+                        .hasMillis(250);
                 assertThat(atRunTime.getBean(DocumentedJobs.class).sendBills()).isEmpty();
                 assertThat(atRunTime.getBean(DocumentedImport.class)).isNotNull();
             }

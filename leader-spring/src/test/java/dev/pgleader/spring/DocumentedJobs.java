@@ -1,6 +1,5 @@
 package dev.pgleader.spring;
 
-import dev.pgleader.LeaderElector;
 import dev.pgleader.LeadershipListener;
 import java.util.List;
 import java.util.Optional;
@@ -24,27 +23,6 @@ class DocumentedJobs {
     @LeaderOnly("billing")
     Optional<String> sendBills() {
         return Optional.of("sent");
-    }
-}
-// end
-
-// tag: elector
-@Component
-class DocumentedImport {
-
-    private final LeaderElector elector;
-
-    DocumentedImport(@Election("billing") LeaderElector elector) {
-        this.elector = elector;
-    }
-
-    void importAll(List<String> files) {
-        for (String file : files) {
-            if (!elector.isLeader()) {
-                return;
-            }
-            System.out.println("imports " + file);
-        }
     }
 }
 // end

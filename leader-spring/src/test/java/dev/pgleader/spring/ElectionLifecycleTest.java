@@ -75,8 +75,10 @@ class ElectionLifecycleTest {
         }
 
         void note(String what) {
-            boolean elsewhere = CompletableFuture.supplyAsync(leads::getAsBoolean).join();
-            entries.add(what + (leads.getAsBoolean() && elsewhere ? " leading" : "")
+            boolean elsewhere =
+                    CompletableFuture.supplyAsync(leads::getAsBoolean).join();
+            entries.add(what
+                    + (leads.getAsBoolean() && elsewhere ? " leading" : "")
                     + (leads.getAsBoolean() == elsewhere ? "" : " confused"));
         }
     }
@@ -122,13 +124,13 @@ class ElectionLifecycleTest {
         application.setWebApplicationType(WebApplicationType.NONE);
         application.setBannerMode(Banner.Mode.OFF);
         String[] properties = TestServer.properties("pgleader.key=" + key, "pgleader.instance-id=" + key);
-        return application.run(Arrays.stream(properties)
-                .map(property -> "--" + property)
-                .toArray(String[]::new));
+        return application.run(
+                Arrays.stream(properties).map(property -> "--" + property).toArray(String[]::new));
     }
 
     private static void awaitLeader(ConfigurableApplicationContext context) {
-        await().atMost(PATIENCE).until(() -> context.getBean(LeaderElector.class).isLeader());
+        await().atMost(PATIENCE)
+                .until(() -> context.getBean(LeaderElector.class).isLeader());
     }
 
     @Test
@@ -137,8 +139,9 @@ class ElectionLifecycleTest {
         String key = TestServer.uniqueName("x14");
         try (var context = start(key, WithJournal.class)) {
             Journal journal = context.getBean(Journal.class);
-            await().atMost(PATIENCE).untilAsserted(() -> assertThat(journal.entries)
-                    .containsExactly("elected 1 leading", "event " + key + " 1 leading"));
+            await().atMost(PATIENCE)
+                    .untilAsserted(() -> assertThat(journal.entries)
+                            .containsExactly("elected 1 leading", "event " + key + " 1 leading"));
             context.getBean(LeaderElector.class).resign().join();
             assertThat(journal.entries.subList(2, 4))
                     .containsExactly("event " + key + " 1 RESIGNED", "revoked 1 RESIGNED");
@@ -245,7 +248,8 @@ class ElectionLifecycleTest {
     @DisplayName("C39: a start that fails half-way leaves no lock, no session and no thread")
     void aFailedStartLeavesNothing() {
         String key = TestServer.uniqueName("failed");
-        assertThatThrownBy(() -> start(key, WithOrderly.class, FailsLate.class)).hasStackTraceContaining("started half-way");
+        assertThatThrownBy(() -> start(key, WithOrderly.class, FailsLate.class))
+                .hasStackTraceContaining("started half-way");
         assertThat(TestServer.holders(key)).isEmpty();
         await().atMost(PATIENCE).until(() -> TestServer.sessions(key).isEmpty());
         await().atMost(PATIENCE).until(() -> threadsOf(key).isEmpty());
@@ -298,7 +302,8 @@ class ElectionLifecycleTest {
             }
             awaitLeader(context);
             Journal journal = context.getBean(Journal.class);
-            await().atMost(PATIENCE).untilAsserted(() -> assertThat(journal.entries).contains("elected 7 leading"));
+            await().atMost(PATIENCE)
+                    .untilAsserted(() -> assertThat(journal.entries).contains("elected 7 leading"));
             assertThat(journal.entries.stream().filter(entry -> entry.startsWith("elected")))
                     .hasSize(7);
             assertThat(journal.entries.stream().filter(entry -> entry.startsWith("revoked")))
@@ -355,7 +360,8 @@ class ElectionLifecycleTest {
         String key = TestServer.uniqueName("blocked");
         var context = start(key, WithBlocking.class);
         awaitLeader(context);
-        List<Blocking> blocking = List.copyOf(context.getBeansOfType(Blocking.class).values());
+        List<Blocking> blocking =
+                List.copyOf(context.getBeansOfType(Blocking.class).values());
         CompletableFuture<Void> closing = CompletableFuture.runAsync(context::close);
         await().atMost(PATIENCE).until(() -> blocking.stream().anyMatch(bean -> bean.stopping.getCount() == 0));
         await().atMost(PATIENCE).until(() -> TestServer.holders(key).isEmpty());

@@ -26,7 +26,6 @@ import org.springframework.boot.jdbc.autoconfigure.JdbcConnectionDetails;
 import org.springframework.boot.test.context.runner.ApplicationContextRunner;
 import org.springframework.boot.test.system.CapturedOutput;
 import org.springframework.boot.test.system.OutputCaptureExtension;
-import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 
 @ExtendWith(OutputCaptureExtension.class)
@@ -64,9 +63,8 @@ class LeaderAutoConfigurationTest {
     void theKeyOfThePropertyPrevailsOverTheNameOfTheApplication() {
         application
                 .withPropertyValues("spring.application.name=service", "pgleader.key=bigint:42")
-                .run(context -> assertThat(
-                                context.getBean(LeaderElector.class).key())
-                        .isEqualTo(LockKey.of(42)));
+                .run(context ->
+                        assertThat(context.getBean(LeaderElector.class).key()).isEqualTo(LockKey.of(42)));
     }
 
     @Test
@@ -103,7 +101,8 @@ class LeaderAutoConfigurationTest {
     @Test
     void theElectionOfTheKeyIsThePrimaryOneBesideNamedOnes() {
         application
-                .withPropertyValues("pgleader.key=main", "pgleader.elections.side.key=side", "pgleader.elections.side.paused=true")
+                .withPropertyValues(
+                        "pgleader.key=main", "pgleader.elections.side.key=side", "pgleader.elections.side.paused=true")
                 .run(context -> {
                     assertThat(context.getBean(LeaderElector.class).name()).isEqualTo("main");
                     assertThat(context.getBeansOfType(LeaderElector.class)).hasSize(2);
@@ -123,7 +122,9 @@ class LeaderAutoConfigurationTest {
         application
                 .withPropertyValues("pgleader.elections.billing.paused=true")
                 .run(context -> assertThat(analysis(context.getStartupFailure()))
-                        .contains("The election \"billing\" has no key", "pgleader.elections.billing.key=my-service/billing"));
+                        .contains(
+                                "The election \"billing\" has no key",
+                                "pgleader.elections.billing.key=my-service/billing"));
     }
 
     @Test
@@ -165,13 +166,13 @@ class LeaderAutoConfigurationTest {
     void aTakeoverDelayIsAWordOrADuration() {
         application
                 .withPropertyValues("pgleader.key=k", "pgleader.takeover-delay=20s")
-                .run(context -> assertThat(
-                                context.getBean(ElectorOptions.class).takeoverDelay())
+                .run(context -> assertThat(context.getBean(ElectorOptions.class).takeoverDelay())
                         .hasToString("PT20S"));
         application
                 .withPropertyValues("pgleader.key=k", "pgleader.takeover-delay=sometimes")
                 .run(context -> assertThat(context.getStartupFailure())
-                        .hasStackTraceContaining("Expected auto, none or a duration such as 15s, but found \"sometimes\""));
+                        .hasStackTraceContaining(
+                                "Expected auto, none or a duration such as 15s, but found \"sometimes\""));
     }
 
     @Test
@@ -185,7 +186,8 @@ class LeaderAutoConfigurationTest {
                 .run(context -> awaitLeader(context.getBean(LeaderElector.class)));
         application
                 .withPropertyValues("pgleader.key=k", "pgleader.spread.enabled=true", "pgleader.spread.time=2d")
-                .run(context -> assertThat(analysis(context.getStartupFailure())).contains("PT48H"));
+                .run(context ->
+                        assertThat(analysis(context.getStartupFailure())).contains("PT48H"));
     }
 
     @Test
@@ -198,14 +200,16 @@ class LeaderAutoConfigurationTest {
 
     @Test
     void anApplicationWithoutDatabaseIsToldWhatToSet() {
-        withoutDatabase.withPropertyValues("pgleader.key=k")
-                .run(context -> assertThat(analysis(context.getStartupFailure()))
-                        .contains("pgleader.datasource.url"));
+        withoutDatabase
+                .withPropertyValues("pgleader.key=k")
+                .run(context ->
+                        assertThat(analysis(context.getStartupFailure())).contains("pgleader.datasource.url"));
     }
 
     @Test
     void anotherDatabaseThanPostgresIsRefused() {
-        withoutDatabase.withPropertyValues("pgleader.key=k")
+        withoutDatabase
+                .withPropertyValues("pgleader.key=k")
                 .withBean(JdbcConnectionDetails.class, () -> new Details("jdbc:h2:mem:test"))
                 .run(context -> assertThat(analysis(context.getStartupFailure()))
                         .contains("doesn't begin with jdbc:postgresql:", "@AutoConfigureTestLeader"));
@@ -224,7 +228,8 @@ class LeaderAutoConfigurationTest {
     void connectionDetailsPrevailOverPropertiesAndAreAskedAnewForEachSession() {
         String key = TestServer.uniqueName("details");
         Details details = new Details(TestServer.url());
-        bare.withPropertyValues("pgleader.key=" + key, "pgleader.takeover-delay=none", "spring.datasource.url=jdbc:h2:mem:x")
+        bare.withPropertyValues(
+                        "pgleader.key=" + key, "pgleader.takeover-delay=none", "spring.datasource.url=jdbc:h2:mem:x")
                 .withBean(JdbcConnectionDetails.class, () -> details)
                 .run(context -> {
                     LeaderElector elector = context.getBean(LeaderElector.class);
@@ -242,12 +247,12 @@ class LeaderAutoConfigurationTest {
         String database = TestServer.uniqueName("direct");
         TestServer.createDatabase(database);
         application
-                .withPropertyValues(
-                        "pgleader.key=k", "pgleader.datasource.url=" + TestServer.url(database))
+                .withPropertyValues("pgleader.key=k", "pgleader.datasource.url=" + TestServer.url(database))
                 .run(context -> {
                     LeaderElector elector = context.getBean(LeaderElector.class);
                     awaitLeader(elector);
-                    assertThat(elector.status().session().orElseThrow().database()).isEqualTo(database);
+                    assertThat(elector.status().session().orElseThrow().database())
+                            .isEqualTo(database);
                 });
     }
 
@@ -259,7 +264,8 @@ class LeaderAutoConfigurationTest {
                 .run(context -> {
                     awaitLeader(context.getBean(LeaderElector.class));
                     HikariDataSource pool = context.getBean(HikariDataSource.class);
-                    assertThat(pool.getHikariPoolMXBean().getActiveConnections()).isEqualTo(1);
+                    assertThat(pool.getHikariPoolMXBean().getActiveConnections())
+                            .isEqualTo(1);
                 });
         assertThat(output.getOut()).containsOnlyOnce("one of its connections is in use all the time");
         assertThat(TestServer.holders(key)).isEmpty();
@@ -289,11 +295,13 @@ class LeaderAutoConfigurationTest {
                     try (var first = pool.getConnection();
                             var second = pool.getConnection()) {
                         assertThat(List.of(first, second)).hasSize(2);
-                        assertThat(pool.getHikariPoolMXBean().getActiveConnections()).isEqualTo(2);
+                        assertThat(pool.getHikariPoolMXBean().getActiveConnections())
+                                .isEqualTo(2);
                     }
                     await().pollDelay(Duration.ofMillis(2500).minusNanos(System.nanoTime() - begin))
                             .until(() -> context.getBean(LeaderElector.class).isLeader());
-                    assertThat(pool.getHikariPoolMXBean().getActiveConnections()).isZero();
+                    assertThat(pool.getHikariPoolMXBean().getActiveConnections())
+                            .isZero();
                 });
         assertThat(output.getOut()).doesNotContainIgnoringCase("leak");
     }
@@ -325,10 +333,13 @@ class LeaderAutoConfigurationTest {
     @Test
     void anElectorOfTheApplicationIsStartedAndStoppedInPlaceOfTheConfiguredOnes() {
         String key = TestServer.uniqueName("own");
-        withoutDatabase.withBean(LeaderElector.class, () -> LeaderElector.builder()
-                        .connectTo(ConnectionSource.of(TestServer.url(), TestServer.USER, ""))
-                        .key(key)
-                        .build())
+        withoutDatabase
+                .withBean(
+                        LeaderElector.class,
+                        () -> LeaderElector.builder()
+                                .connectTo(ConnectionSource.of(TestServer.url(), TestServer.USER, ""))
+                                .key(key)
+                                .build())
                 .run(context -> {
                     assertThat(context).hasNotFailed().doesNotHaveBean(LeaderElectorGroup.class);
                     await().atMost(PATIENCE)

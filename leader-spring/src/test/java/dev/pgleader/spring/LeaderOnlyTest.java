@@ -186,8 +186,8 @@ class LeaderOnlyTest {
         application
                 .withBean(Returns.class)
                 .withPropertyValues("pgleader.enabled=false")
-                .run(context -> assertThat(context.getBean(Returns.class).text())
-                        .isNull());
+                .run(context ->
+                        assertThat(context.getBean(Returns.class).text()).isNull());
     }
 
     @Retention(RetentionPolicy.RUNTIME)
@@ -321,7 +321,8 @@ class LeaderOnlyTest {
     }
 
     @Test
-    @DisplayName("X02: a scheduled leader-only method never runs on a follower, nor through a reference to its own bean")
+    @DisplayName(
+            "X02: a scheduled leader-only method never runs on a follower, nor through a reference to its own bean")
     void aScheduledMethodRunsOnTheLeaderAlone() {
         application.withUserConfiguration(Schedule.class).run(context -> {
             Schedule schedule = target(context.getBean(Schedule.class));
@@ -491,7 +492,9 @@ class LeaderOnlyTest {
                         .contains("names the election \"biling\", which doesn't exist", "service, billing"));
         new ApplicationContextRunner()
                 .withConfiguration(AutoConfigurations.of(
-                        TestLeaderAutoConfiguration.class, LeaderAutoConfiguration.class, LeaderOnlyAutoConfiguration.class))
+                        TestLeaderAutoConfiguration.class,
+                        LeaderAutoConfiguration.class,
+                        LeaderOnlyAutoConfiguration.class))
                 .withPropertyValues("pgleader.elections.a.key=a", "pgleader.elections.b.key=b")
                 .withBean(Returns.class)
                 .run(context -> assertThat(analysis(context.getStartupFailure()))

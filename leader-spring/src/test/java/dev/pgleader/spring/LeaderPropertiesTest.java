@@ -57,8 +57,22 @@ class LeaderPropertiesTest {
 
     @Test
     void everyPropertyIsDescribedInTheMetadata() throws IOException {
+        Map<String, Object> described = describedProperties();
+        assertThat(described.values()).doesNotContainNull();
+        for (RecordComponent component : LeaderProperties.class.getRecordComponents()) {
+            String name = "pgleader."
+                    + component.getName().replaceAll("([A-Z])", "-$1").toLowerCase(Locale.ROOT);
+            assertThat(described.keySet())
+                    .as(name)
+                    .anyMatch(known -> known.equals(name) || known.startsWith(name + "."));
+        }
+    }
+
+    /** The properties of the metadata, with what it says of each. */
+    static Map<String, Object> describedProperties() throws IOException {
         Map<String, Object> described = new TreeMap<>();
-        try (InputStream json = LeaderProperties.class.getResourceAsStream("/META-INF/spring-configuration-metadata.json")) {
+        try (InputStream json =
+                LeaderProperties.class.getResourceAsStream("/META-INF/spring-configuration-metadata.json")) {
             assertThat(json).as("metadata").isNotNull();
             var metadata = JsonParserFactory.getJsonParser().parseMap(new String(json.readAllBytes(), UTF_8));
             for (Object each : (Iterable<?>) metadata.get("properties")) {
@@ -66,11 +80,7 @@ class LeaderPropertiesTest {
                 described.put((String) property.get("name"), property.get("description"));
             }
         }
-        assertThat(described.values()).doesNotContainNull();
-        for (RecordComponent component : LeaderProperties.class.getRecordComponents()) {
-            String name = "pgleader." + component.getName().replaceAll("([A-Z])", "-$1").toLowerCase(Locale.ROOT);
-            assertThat(described.keySet()).as(name).anyMatch(known -> known.equals(name) || known.startsWith(name + "."));
-        }
+        return described;
     }
 
     @Test

@@ -24,9 +24,10 @@ class LeadershipCallbacksTest {
 
     private final ApplicationContextRunner application = new ApplicationContextRunner()
             .withConfiguration(AutoConfigurations.of(
-                    TestLeaderAutoConfiguration.class, LeaderAutoConfiguration.class, LeaderOnlyAutoConfiguration.class))
-            .withPropertyValues(
-                    "pgleader.elections.billing.key=billing", "pgleader.elections.reports.key=reports");
+                    TestLeaderAutoConfiguration.class,
+                    LeaderAutoConfiguration.class,
+                    LeaderOnlyAutoConfiguration.class))
+            .withPropertyValues("pgleader.elections.billing.key=billing", "pgleader.elections.reports.key=reports");
 
     /** Where all beans of a test write down what happens to them. */
     static final class Journal {
@@ -190,15 +191,18 @@ class LeadershipCallbacksTest {
 
     @Test
     void whatCannotBeTiedIsRefused() {
-        application.withUserConfiguration(StartsByItself.class).run(context -> assertThat(
-                        analysis(context.getStartupFailure()))
-                .contains("\"eager\"", "would start by itself on every instance", "setAutoStartup(false)"));
-        application.withUserConfiguration(NoLifecycle.class).run(context -> assertThat(
-                        analysis(context.getStartupFailure()))
-                .contains("\"mistaken\"", "isn't a org.springframework.context.Lifecycle"));
-        application.withUserConfiguration(UnknownElection.class).run(context -> assertThat(
-                        analysis(context.getStartupFailure()))
-                .contains("@Election at the bean \"misspelt\"", "\"biling\"", "billing, reports"));
+        application
+                .withUserConfiguration(StartsByItself.class)
+                .run(context -> assertThat(analysis(context.getStartupFailure()))
+                        .contains("\"eager\"", "would start by itself on every instance", "setAutoStartup(false)"));
+        application
+                .withUserConfiguration(NoLifecycle.class)
+                .run(context -> assertThat(analysis(context.getStartupFailure()))
+                        .contains("\"mistaken\"", "isn't a org.springframework.context.Lifecycle"));
+        application
+                .withUserConfiguration(UnknownElection.class)
+                .run(context -> assertThat(analysis(context.getStartupFailure()))
+                        .contains("@Election at the bean \"misspelt\"", "\"biling\"", "billing, reports"));
     }
 
     static final class Broken implements Lifecycle {

@@ -85,7 +85,8 @@ final class TestServer {
 
     /** The backends of the lock sessions of an instance. */
     static List<Integer> sessions(String instanceId) {
-        return query("SELECT pid FROM pg_stat_activity WHERE application_name = 'pg-leader/" + instanceId + "'").stream()
+        return query("SELECT pid FROM pg_stat_activity WHERE application_name = 'pg-leader/" + instanceId + "'")
+                .stream()
                 .map(Integer::valueOf)
                 .toList();
     }

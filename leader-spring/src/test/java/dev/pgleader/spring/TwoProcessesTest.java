@@ -34,7 +34,8 @@ class TwoProcessesTest {
     }
 
     @Test
-    @DisplayName("C36: after SIGTERM another process leads at once, though the old one is stuck in its shutdown for a minute")
+    @DisplayName(
+            "C36: after SIGTERM another process leads at once, though the old one is stuck in its shutdown for a minute")
     void anotherProcessLeadsWhileTheOldOneIsStuckInItsShutdown() throws Exception {
         List<String> arguments = arguments(TestServer.uniqueName("orders"), "--spring.profiles.active=worker,stuck");
         try (SampleProcess first = new SampleProcess(arguments)) {
@@ -76,16 +77,18 @@ class TwoProcessesTest {
         String ofLeader = leader.get("/actuator/health/leader").body();
         String ofFollower = follower.get("/actuator/health/leader").body();
         assertThat(ofLeader).contains("\"status\":\"UP\"", "\"role\":\"LEADER\"");
-        await().atMost(Duration.ofSeconds(30)).untilAsserted(() -> assertThat(
-                        follower.get("/actuator/health/leader").body())
-                .contains("\"status\":\"UP\"", "\"role\":\"FOLLOWER\"", "\"leader\":"));
+        await().atMost(Duration.ofSeconds(30))
+                .untilAsserted(
+                        () -> assertThat(follower.get("/actuator/health/leader").body())
+                                .contains("\"status\":\"UP\"", "\"role\":\"FOLLOWER\"", "\"leader\":"));
         assertThat(leader.get("/actuator/health").statusCode()).isEqualTo(200);
         assertThat(follower.get("/actuator/health").statusCode()).isEqualTo(200);
         assertThat(ofFollower).contains("FOLLOWER");
         Path directory = Files.createDirectories(Path.of("target", "endpoints"));
         for (String path : List.of("health", "leader", "info", "prometheus")) {
             Files.writeString(
-                    directory.resolve(path + "-of-leader"), leader.get("/actuator/" + path).body());
+                    directory.resolve(path + "-of-leader"),
+                    leader.get("/actuator/" + path).body());
             Files.writeString(
                     directory.resolve(path + "-of-follower"),
                     follower.get("/actuator/" + path).body());
@@ -93,10 +96,13 @@ class TwoProcessesTest {
     }
 
     @Test
-    @DisplayName("X04: leading keeps no JVM alive, and with spring.main.keep-alive the JVM stays, virtual threads or not")
+    @DisplayName(
+            "X04: leading keeps no JVM alive, and with spring.main.keep-alive the JVM stays, virtual threads or not")
     void leadingKeepsNoProcessAlive() {
         String[] common = {
-            "--spring.main.web-application-type=none", "--spring.threads.virtual.enabled=true", "--spring.profiles.active=worker"
+            "--spring.main.web-application-type=none",
+            "--spring.threads.virtual.enabled=true",
+            "--spring.profiles.active=worker"
         };
         List<String> plain = arguments(TestServer.uniqueName("x04"), "--spring.main.web-application-type=none");
         try (SampleProcess ends = new SampleProcess(plain);

@@ -78,8 +78,8 @@ public final class TestLeaderElectors {
     }
 
     private Leadership grant(LeaderElector elector) {
-        Function<String, IllegalStateException> failure =
-                what -> new IllegalStateException(what + " when " + elector.name() + " was granted: " + elector.status());
+        Function<String, IllegalStateException> failure = what ->
+                new IllegalStateException(what + " when " + elector.name() + " was granted: " + elector.status());
         await(
                 () -> elector.status().role() != LeaderStatus.Role.STOPPED,
                 () -> failure.apply("The application context isn't started"));
@@ -117,8 +117,10 @@ public final class TestLeaderElectors {
         if (elector.status().role() == LeaderStatus.Role.STOPPED) {
             return;
         }
-        get(elector.resign(), () -> new IllegalStateException(
-                "A callback didn't return when " + elector.name() + " was revoked: " + elector.status()));
+        get(
+                elector.resign(),
+                () -> new IllegalStateException(
+                        "A callback didn't return when " + elector.name() + " was revoked: " + elector.status()));
     }
 
     private static <T> T get(CompletableFuture<T> future, Supplier<IllegalStateException> failure) {
@@ -127,7 +129,8 @@ public final class TestLeaderElectors {
     }
 
     private void lose(Fault fault) {
-        List<LeaderElector> leading = all().stream().filter(LeaderElector::isLeader).toList();
+        List<LeaderElector> leading =
+                all().stream().filter(LeaderElector::isLeader).toList();
         database.fail(fault);
         for (LeaderElector elector : leading) {
             await(
