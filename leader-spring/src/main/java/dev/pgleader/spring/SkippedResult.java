@@ -51,6 +51,7 @@ final class SkippedResult {
         return returnType.isInstance(nothing) ? nothing : null;
     }
 
+    @SuppressWarnings("FutureReturnValueIgnored") // It can't fail.
     private static Object completed() {
         return CompletableFuture.completedFuture(null);
     }
