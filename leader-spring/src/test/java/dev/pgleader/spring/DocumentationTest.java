@@ -46,7 +46,7 @@ class DocumentationTest {
                 .map((MatchResult found) -> found.group(1))
                 .toList();
         List<String> known = LeaderPropertiesTest.describedProperties().keySet().stream()
-                .filter(name -> !name.equals("pgleader.elections"))
+                .filter(name -> name.startsWith("pgleader.") && !name.equals("pgleader.elections"))
                 .toList();
         assertThat(documented).containsAll(known);
         assertThat(documented.stream().filter(name -> !name.startsWith("pgleader.elections.")))

@@ -23,7 +23,6 @@ import org.springframework.boot.autoconfigure.aop.AopAutoConfiguration;
 import org.springframework.boot.diagnostics.FailureAnalysis;
 import org.springframework.boot.jdbc.autoconfigure.DataSourceAutoConfiguration;
 import org.springframework.boot.jdbc.autoconfigure.JdbcConnectionDetails;
-import org.springframework.boot.test.context.FilteredClassLoader;
 import org.springframework.boot.test.context.runner.ApplicationContextRunner;
 import org.springframework.boot.test.system.CapturedOutput;
 import org.springframework.boot.test.system.OutputCaptureExtension;
@@ -363,24 +362,6 @@ class LeaderAutoConfigurationTest {
                 .run(context -> await().atMost(PATIENCE)
                         .until(() ->
                                 context.getBean(LeaderElector.class).status().paused()));
-    }
-
-    @Test
-    void actuatorAndMicrometerAreOptional() {
-        withoutDatabase
-                .withConfiguration(AutoConfigurations.of(LeaderActuatorAutoConfiguration.class))
-                .withPropertyValues("pgleader.key=k", "pgleader.datasource.url=" + TestServer.url())
-                .withClassLoader(new FilteredClassLoader(
-                        "org.springframework.boot.actuate",
-                        "org.springframework.boot.health",
-                        "io.micrometer",
-                        "com.fasterxml.jackson",
-                        "tools.jackson"))
-                .run(context -> {
-                    assertThat(context).hasNotFailed();
-                    assertThat(context.containsBean("leaderMetrics")).isFalse();
-                    assertThat(context.containsBean("leaderHealthContributor")).isFalse();
-                });
     }
 
     private static HikariDataSource pool() {

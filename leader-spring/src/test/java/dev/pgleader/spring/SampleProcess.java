@@ -1,9 +1,11 @@
 package dev.pgleader.spring;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
+import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.pgleader.spring.sample.SampleApplication;
 import java.io.BufferedReader;
+import java.io.File;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.net.URI;
@@ -13,12 +15,14 @@ import java.net.http.HttpResponse;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import org.awaitility.Awaitility;
 
 /** The sample application in a JVM of its own, which ends with this object. */
@@ -27,6 +31,10 @@ final class SampleProcess implements AutoCloseable {
     record Line(long arrivalNanos, String text) {}
 
     private static final Duration PATIENCE = Duration.ofMinutes(3);
+    private static final String CLASS_PATH =
+            System.getProperty("surefire.test.class.path", System.getProperty("java.class.path"));
+    private static final Pattern OPTIONAL = Pattern.compile(
+            "spring-boot-[a-z-]*(actuator|health|micrometer)|micrometer-(core|registry|jakarta9)|jackson");
     private static final Pattern PORT = Pattern.compile("started on port (\\d+)");
 
     private final HttpClient client = HttpClient.newHttpClient();
@@ -34,12 +42,25 @@ final class SampleProcess implements AutoCloseable {
     private final Process process;
 
     SampleProcess(List<String> arguments) {
+        this(arguments, CLASS_PATH);
+    }
+
+    /** With nothing but the data source: neither actuator nor Micrometer nor Jackson. */
+    static SampleProcess withoutOptionalLibraries(List<String> arguments) {
+        String classPath = Arrays.stream(CLASS_PATH.split(File.pathSeparator))
+                .filter(entry -> !OPTIONAL.matcher(entry).find())
+                .collect(Collectors.joining(File.pathSeparator));
+        assertThat(classPath).isNotEqualTo(CLASS_PATH);
+        return new SampleProcess(arguments, classPath);
+    }
+
+    private SampleProcess(List<String> arguments, String classPath) {
         List<String> command = new ArrayList<>(List.of(
                 Path.of(System.getProperty("java.home"), "bin", "java").toString(),
                 "-XX:TieredStopAtLevel=1",
                 "-XX:+UseSerialGC",
                 "-cp",
-                System.getProperty("surefire.test.class.path", System.getProperty("java.class.path")),
+                classPath,
                 SampleApplication.class.getName(),
                 "--logging.level.org.springframework.boot=INFO",
                 "--server.port=0"));

@@ -105,12 +105,13 @@ class TwoProcessesTest {
             "--spring.profiles.active=worker"
         };
         List<String> plain = arguments(TestServer.uniqueName("x04"), "--spring.main.web-application-type=none");
-        try (SampleProcess ends = new SampleProcess(plain);
+        try (SampleProcess ends = SampleProcess.withoutOptionalLibraries(plain);
                 SampleProcess stays = new SampleProcess(Stream.concat(
                                 arguments(TestServer.uniqueName("x04"), "--spring.main.keep-alive=true").stream(),
                                 Arrays.stream(common))
                         .toList())) {
-            assertThat(ends.exitCode()).isZero();
+            assertThat(ends.exitCode()).as(ends::toString).isZero();
+            assertThat(ends.lines()).anyMatch(line -> line.text().contains("Starting as"));
             stays.await("worked");
             assertThat(stays.isAlive()).isTrue();
             stays.terminate();
