@@ -427,7 +427,8 @@ class LeaderOnlyTest {
     void aBeanThatIsCreatedTooEarlyIsRefused() {
         application
                 .withUserConfiguration(Early.class)
-                .run(context -> assertThat(context.getBean(NeedsWorker.class).worker.text())
+                .run(context -> assertThat(
+                                context.getBean(NeedsWorker.class).worker.text())
                         .isNull());
         application
                 .withUserConfiguration(TooEarly.class)
