@@ -11,13 +11,13 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.SplittableRandom;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Executor;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
-import java.util.random.RandomGenerator;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -79,7 +79,7 @@ public final class LeaderElectorGroup implements AutoCloseable {
                 options,
                 builder.spread,
                 new ElectionLoop.Surroundings(
-                        () -> sessions.open(settings), ticker, RandomGenerator.getDefault(), Backoff.of(options)));
+                        () -> sessions.open(settings), ticker, new SplittableRandom(), Backoff.of(options)));
     }
 
     /** A builder that needs a connection source. */

@@ -1,5 +1,6 @@
 package dev.pgleader.spring;
 
+import dev.pgleader.AcquisitionMode;
 import dev.pgleader.ElectorOptions;
 import dev.pgleader.Spread;
 import dev.pgleader.TakeoverDelay;
@@ -33,6 +34,9 @@ import org.springframework.core.env.Environment;
  * @param healthCheckTimeout Bound of each round trip to the server, and of the connect.
  * @param retryInterval Time between two tries of a candidate for the lock.
  * @param retryJitter By which part of itself the retry interval varies at random, in either direction.
+ * @param acquisitionMode How a candidate comes by the lock: poll, or queue to wait for it inside the server.
+ * @param queueSlice Longest time for which a candidate that queues waits inside the server. By default 2 s, or a quarter of
+ *     the lease duration if that is less.
  * @param maxReconnectDelay Longest time between two attempts to connect.
  * @param revokeTimeout Longest time that a voluntary exit waits for the callbacks before the lock is released.
  * @param coolDown How long an instance that resigned lets others go first. By default twice the retry interval.
@@ -55,6 +59,8 @@ public record LeaderProperties(
         @DefaultValue("3s") Duration healthCheckTimeout,
         @DefaultValue("1s") Duration retryInterval,
         @DefaultValue("0.2") double retryJitter,
+        @DefaultValue("poll") AcquisitionMode acquisitionMode,
+        @Nullable Duration queueSlice,
         @DefaultValue("5s") Duration maxReconnectDelay,
         @DefaultValue("30s") Duration revokeTimeout,
         @Nullable Duration coolDown,
@@ -70,6 +76,8 @@ public record LeaderProperties(
             "healthCheckTimeout",
             "retryInterval",
             "retryJitter",
+            "acquisitionMode",
+            "queueSlice",
             "maxReconnectDelay",
             "revokeTimeout",
             "coolDown",
@@ -135,12 +143,16 @@ public record LeaderProperties(
                 .healthCheckTimeout(healthCheckTimeout)
                 .retryInterval(retryInterval)
                 .retryJitter(retryJitter)
+                .acquisitionMode(acquisitionMode)
                 .maxReconnectDelay(maxReconnectDelay)
                 .revokeTimeout(revokeTimeout)
                 .takeoverDelay(takeoverDelay)
                 .unenforcedLeaseAccepted(unenforcedLeaseAccepted);
         if (safetyMargin != null) {
             builder.safetyMargin(safetyMargin);
+        }
+        if (queueSlice != null) {
+            builder.queueSlice(queueSlice);
         }
         if (coolDown != null) {
             builder.coolDown(coolDown);

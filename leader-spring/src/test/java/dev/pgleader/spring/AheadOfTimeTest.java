@@ -5,7 +5,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 import dev.pgleader.ElectorOptions;
 import dev.pgleader.LeaderElector;
 import java.util.Map;
-import java.util.random.RandomGenerator;
 import org.junit.jupiter.api.Test;
 import org.springframework.aot.hint.predicate.RuntimeHintsPredicates;
 import org.springframework.aot.test.generate.TestGenerationContext;
@@ -49,18 +48,9 @@ class AheadOfTimeTest {
         return context;
     }
 
-    /** The JDK looks for them once, with the context class loader of that moment, and this test has a strange one. */
-    private static void findRandomGeneratorsWhereTheyAre() {
-        ClassLoader strange = Thread.currentThread().getContextClassLoader();
-        Thread.currentThread().setContextClassLoader(ClassLoader.getSystemClassLoader());
-        assertThat(RandomGenerator.getDefault()).isNotNull();
-        Thread.currentThread().setContextClassLoader(strange);
-    }
-
     @Test
     @CompileWithForkedClassLoader
     void anApplicationThatIsProcessedAheadOfTimeHasItsElectors() {
-        findRandomGeneratorsWhereTheyAre();
         GenericApplicationContext atBuildTime = context("1s");
         AnnotationConfigUtils.registerAnnotationConfigProcessors(atBuildTime);
         new AnnotatedBeanDefinitionReader(atBuildTime).register(Application.class);

@@ -43,6 +43,8 @@ class LeaderPropertiesTest {
                         Map.entry("pgleader.health-check-timeout", "2s"),
                         Map.entry("pgleader.retry-interval", "1500ms"),
                         Map.entry("pgleader.retry-jitter", "0.1"),
+                        Map.entry("pgleader.acquisition-mode", "queue"),
+                        Map.entry("pgleader.queue-slice", "1s"),
                         Map.entry("pgleader.max-reconnect-delay", "7s"),
                         Map.entry("pgleader.revoke-timeout", "8s"),
                         Map.entry("pgleader.cool-down", "9s"),
@@ -50,9 +52,10 @@ class LeaderPropertiesTest {
                         Map.entry("pgleader.unenforced-lease-accepted", "true")))
                 .toOptions();
         assertThat(options)
-                .hasToString("leaseDuration=20000ms safetyMargin=3000ms trustWindow=17000ms healthCheckInterval=4000ms"
-                        + " healthCheckTimeout=2000ms retryInterval=1500ms retryJitter=0.1 maxReconnectDelay=7000ms"
-                        + " revokeTimeout=8000ms coolDown=9000ms takeoverDelay=NONE unenforcedLeaseAccepted=true");
+                .hasToString(
+                        "leaseDuration=20000ms safetyMargin=3000ms trustWindow=17000ms healthCheckInterval=4000ms"
+                                + " healthCheckTimeout=2000ms retryInterval=1500ms retryJitter=0.1"
+                                + " acquisitionMode=QUEUE queueSlice=1000ms maxReconnectDelay=7000ms revokeTimeout=8000ms coolDown=9000ms takeoverDelay=NONE unenforcedLeaseAccepted=true");
     }
 
     @Test

@@ -8,6 +8,7 @@ import java.time.Duration;
 import java.util.Collection;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
@@ -90,15 +91,45 @@ final class TestDatabase implements LockSession.Opener {
         }
 
         @Override
+        public boolean lockWithin(LockKey key, Duration longest) throws LockSessionException {
+            if (tryLock(Set.of(key)).isEmpty()) {
+                await(longest.toNanos());
+            }
+            return held.contains(key) || !tryLock(Set.of(key)).isEmpty();
+        }
+
+        @Override
+        public Set<LockKey> findFree(Collection<LockKey> keys) throws LockSessionException {
+            requireAlive();
+            return keys.stream().filter(granted::contains).collect(Collectors.toSet());
+        }
+
+        @Override
+        public boolean join(LockKey group) {
+            return true;
+        }
+
+        @Override
+        public int countMembers(LockKey group) {
+            return 1;
+        }
+
+        @Override
+        public void giveBack(Collection<LockKey> keys) throws LockSessionException {
+            requireAlive();
+            held.removeAll(keys);
+        }
+
+        @Override
         public Set<LockKey> check() throws LockSessionException {
             requireAlive();
             return Set.copyOf(held);
         }
 
         @Override
-        public void release(LockKey key, String notification) throws LockSessionException {
+        public void release(Map<LockKey, String> notifications) throws LockSessionException {
             requireAlive();
-            held.remove(key);
+            held.removeAll(notifications.keySet());
         }
 
         @Override

@@ -3,8 +3,8 @@ package dev.pgleader.example.lab.node;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import dev.pgleader.RevocationReason;
 import dev.pgleader.AcquisitionMode;
+import dev.pgleader.RevocationReason;
 import java.time.Duration;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
