@@ -23,8 +23,8 @@ import org.junit.jupiter.api.Timeout;
 class FailoverTimesTest {
 
     private static final PostgresServer SERVER = PostgresServer.shared();
-    private static final int ROUNDS = 100;
-    private static final int HAND_OVERS = 40;
+    private static final int ROUNDS = Integer.getInteger("failover.rounds", 50);
+    private static final int HAND_OVERS = ROUNDS / 2;
 
     private final LockKey key = freshKey();
 

@@ -57,7 +57,7 @@ final class DocumentationChecks {
                 .collect(Collectors.toSet());
         return pages.stream()
                 .flatMap(page -> TEST_CLASS
-                        .matcher(page.text())
+                        .matcher(page.prose())
                         .results()
                         .filter(match -> !classes.contains(match.group()))
                         .map(match -> page.path() + ": " + match.group()))
@@ -67,11 +67,12 @@ final class DocumentationChecks {
     /** Of the Java that is shown, what no source file has outside of its Javadoc, whatever its line breaks. */
     static List<String> uncompiledJava(List<MarkdownPage> pages) {
         List<String> compiled = sources().stream()
-                .map(source -> collapse(contentsOf(source).replaceAll("(?s)/\\*.*?\\*/", "")))
+                .map(source -> collapse(withoutComments(contentsOf(source))))
                 .toList();
         return pages.stream()
                 .flatMap(page -> page.blocks("java").stream())
-                .filter(block -> compiled.stream().noneMatch(source -> source.contains(collapse(block.text()))))
+                .filter(block ->
+                        compiled.stream().noneMatch(source -> source.contains(collapse(withoutComments(block.text())))))
                 .map(MarkdownPage.Block::toString)
                 .toList();
     }
@@ -137,6 +138,10 @@ final class DocumentationChecks {
             }
         }
         return wrong;
+    }
+
+    private static String withoutComments(String java) {
+        return java.replaceAll("(?s)/\\*.*?\\*/", "");
     }
 
     private static String collapse(String text) {

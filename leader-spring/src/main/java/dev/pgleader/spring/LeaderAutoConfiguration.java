@@ -115,7 +115,14 @@ public final class LeaderAutoConfiguration {
                     setting("pgleader.instance-id", () -> builder.instanceId(instanceId));
                 }
                 setting("pgleader.spread", () -> properties.toSpread().ifPresent(builder::spread));
-                return builder.build();
+                try {
+                    return builder.build();
+                } catch (IllegalStateException e) {
+                    throw new LeaderConfigurationException(
+                            String.valueOf(e.getMessage()),
+                            "Set pgleader.acquisition-mode to poll, or pgleader.spread.enabled to false.",
+                            e);
+                }
             }
 
             private static void setting(String property, Runnable set) {

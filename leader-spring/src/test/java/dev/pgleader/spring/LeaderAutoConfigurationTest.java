@@ -188,6 +188,10 @@ class LeaderAutoConfigurationTest {
                 .withPropertyValues("pgleader.key=k", "pgleader.spread.enabled=true", "pgleader.spread.time=2d")
                 .run(context ->
                         assertThat(analysis(context.getStartupFailure())).contains("PT48H"));
+        application
+                .withPropertyValues("pgleader.key=k", "pgleader.spread.enabled=true", "pgleader.acquisition-mode=queue")
+                .run(context -> assertThat(analysis(context.getStartupFailure()))
+                        .contains("QUEUE", "pgleader.acquisition-mode to poll, or pgleader.spread.enabled to false"));
     }
 
     @Test
