@@ -94,7 +94,7 @@ class DeploymentTest {
         assertThat(environment.map()).hasSize(3);
 
         // 127.0.0.1:8080-8082:8080
-        String[] ports = orders.at("ports", 0).text().split("[:-]");
+        String[] ports = orders.at("ports", 0).text().split("[:-]", -1);
         assertThat(Integer.parseInt(ports[2]) - Integer.parseInt(ports[1]) + 1).isEqualTo(replicas);
         assertThat(Integer.parseInt(ports[3])).isEqualTo(CUSTOMERS_PORT);
 
@@ -105,7 +105,7 @@ class DeploymentTest {
         for (DeployFile volume : services.at("postgres", "volumes").list()) {
             assertThat(DeployFile.yaml("compose.yaml")
                             .at("volumes")
-                            .has(volume.text().split(":")[0]))
+                            .has(volume.text().split(":", -1)[0]))
                     .isTrue();
         }
     }
@@ -114,7 +114,7 @@ class DeploymentTest {
     void prometheusOfComposeFindsTheReplicasMetrics() {
         DeployFile services = DeployFile.yaml("compose.yaml").at("services");
         String mount = services.at("prometheus", "volumes", 0).text();
-        Path mounted = DeployFile.DIRECTORY.resolve(mount.split(":")[0]);
+        Path mounted = DeployFile.DIRECTORY.resolve(mount.split(":", -1)[0]);
         assertThat(mounted.resolve("prometheus.yml")).exists();
 
         DeployFile prometheus = DeployFile.yaml("prometheus/prometheus.yml");

@@ -41,7 +41,7 @@ record PrometheusExpression(String text) {
         Stream<String> listed = LABEL_LIST
                 .matcher(bare)
                 .results()
-                .flatMap(list -> Arrays.stream(list.group(2).split(",")))
+                .flatMap(list -> Arrays.stream(list.group(2).split(",", -1)))
                 .map(String::strip);
         return Stream.concat(selected, listed).collect(Collectors.toCollection(TreeSet::new));
     }
