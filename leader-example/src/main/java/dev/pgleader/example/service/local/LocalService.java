@@ -10,11 +10,12 @@ import org.springframework.boot.SpringApplication;
 
 /**
  * Starts a PostgreSQL and one instance of the service on it. With {@code SPRING_DATASOURCE_URL} set it starts the instance only,
- * so that a second one can join the first.
+ * on that database: a second one joins the first.
  */
 public final class LocalService {
 
     private static final String URL_VARIABLE = "SPRING_DATASOURCE_URL";
+    private static final String USER = "postgres";
 
     private LocalService() {}
 
@@ -30,13 +31,13 @@ public final class LocalService {
             EmbeddedPostgres postgres = startPostgres();
             String url = "jdbc:postgresql://localhost:" + postgres.getPort() + "/postgres";
             arguments.add("--spring.datasource.url=" + url);
+            arguments.add("--spring.datasource.username=" + USER);
             // This PostgreSQL is new: nobody can have led on it before.
             arguments.add("--pgleader.takeover-delay=none");
             System.out.println("For a second instance, in another terminal: " + URL_VARIABLE + "=" + url
+                    + " SPRING_DATASOURCE_USERNAME=" + USER
                     + " SERVER_PORT=8090 MANAGEMENT_SERVER_PORT=8091 mvn -q -Pservice");
         }
-        arguments.add("--spring.datasource.username=postgres");
-        arguments.add("--spring.datasource.password=postgres");
         arguments.addAll(List.of(args));
         SpringApplication.run(ServiceApplication.class, arguments.toArray(String[]::new));
     }
