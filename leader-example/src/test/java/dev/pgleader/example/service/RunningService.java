@@ -6,10 +6,11 @@ import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
-import java.util.Arrays;
+import java.util.List;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
+import org.springframework.boot.Banner;
 import org.springframework.boot.SpringApplication;
 import org.springframework.context.ConfigurableApplicationContext;
 
@@ -17,13 +18,16 @@ import org.springframework.context.ConfigurableApplicationContext;
 final class RunningService implements AutoCloseable {
 
     private static final HttpClient CLIENT = HttpClient.newHttpClient();
+    private static final List<String> QUIET = List.of("--logging.level.root=warn", "--logging.level.dev.pgleader=warn");
 
     private final ConfigurableApplicationContext context;
 
     RunningService(ServiceDatabase database, String... more) {
         SpringApplication application = new SpringApplication(ServiceApplication.class);
         application.setRegisterShutdownHook(false);
-        context = application.run(Stream.concat(database.arguments().stream(), Arrays.stream(more))
+        application.setBannerMode(Banner.Mode.OFF);
+        context = application.run(Stream.of(database.arguments(), QUIET, List.of(more))
+                .flatMap(List::stream)
                 .toArray(String[]::new));
     }
 

@@ -21,6 +21,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.springframework.boot.health.actuate.endpoint.HealthEndpointGroups;
 
@@ -30,6 +31,9 @@ class ServiceTest {
     private static final Duration PATIENCE = Duration.ofMinutes(2);
     private static final String EVERY_SECOND = "* * * * * *";
     private static final String NEVER = "-";
+
+    /** Whoever reads isn't kept from it. */
+    private static final String BLOCK_WRITES = "LOCK TABLE daily_totals IN SHARE MODE";
 
     private static ServiceDatabase database;
     private static RunningService first;
@@ -44,6 +48,12 @@ class ServiceTest {
 
     private static RunningService start() {
         return new RunningService(database, "--orders.reminders.cron=" + EVERY_SECOND, "--orders.totals.cron=" + NEVER);
+    }
+
+    /** Leadership may have moved since the last test. */
+    @BeforeEach
+    void forgetWhoDidWhat() {
+        database.execute("TRUNCATE orders, outbox, daily_totals");
     }
 
     @AfterAll
@@ -90,6 +100,23 @@ class ServiceTest {
     }
 
     @Test
+    void aFollowersRunDoesntEvenAskTheDatabase() throws Exception {
+        RunningService leader = leader();
+        RunningService follower = follower();
+        ExecutorService threads = Executors.newFixedThreadPool(2);
+        try (Connection blocker = database.connect()) {
+            block(blocker, "LOCK TABLE orders IN ACCESS EXCLUSIVE MODE");
+            threads.submit(follower.bean(NightlyReminders.class)::remindAll).get(30, TimeUnit.SECONDS);
+            Future<?> running = threads.submit(leader.bean(NightlyReminders.class)::remindAll);
+            awaitBlocked("orders");
+            blocker.rollback();
+            running.get(PATIENCE.toSeconds(), TimeUnit.SECONDS);
+        } finally {
+            threads.shutdownNow();
+        }
+    }
+
+    @Test
     void theRelaySendsInOrderFromTheLeaderAlone() {
         RunningService leader = leader();
         for (int order = 0; order < 5; order++) {
@@ -111,10 +138,10 @@ class ServiceTest {
         LocalDate day = LocalDate.of(2026, 3, 1);
         ExecutorService threads = Executors.newSingleThreadExecutor();
         try (Connection blocker = database.connect()) {
-            blockWrites(blocker);
+            block(blocker, BLOCK_WRITES);
             Future<LockOutcome<Boolean>> running =
                     threads.submit(() -> first.bean(DailyTotals.class).addUp(day));
-            awaitBlocked();
+            awaitBlocked("daily_totals");
             assertThat(database.holders(DailyTotals.KEY)).hasSize(1);
             assertThat(second.bean(DailyTotals.class).addUp(day).wasSkipped()).isTrue();
             assertThat(totalsOf(day)).isEmpty();
@@ -135,10 +162,10 @@ class ServiceTest {
         LocalDate day = LocalDate.of(2026, 3, 2);
         ExecutorService threads = Executors.newSingleThreadExecutor();
         try (Connection blocker = database.connect()) {
-            blockWrites(blocker);
+            block(blocker, BLOCK_WRITES);
             Future<LockOutcome<Boolean>> running =
                     threads.submit(() -> first.bean(DailyTotals.class).addUp(day));
-            awaitBlocked();
+            awaitBlocked("daily_totals");
             database.execute("SELECT pg_terminate_backend("
                     + database.holders(DailyTotals.KEY).get(0) + ")");
             assertThatThrownBy(() -> running.get(PATIENCE.toSeconds(), TimeUnit.SECONDS))
@@ -152,19 +179,19 @@ class ServiceTest {
         }
     }
 
-    /** Until this connection rolls back. Whoever reads isn't kept from it. */
-    private static void blockWrites(Connection blocker) throws SQLException {
+    /** Until this connection rolls back. */
+    private static void block(Connection blocker, String lockTable) throws SQLException {
         blocker.setAutoCommit(false);
         try (Statement statement = blocker.createStatement()) {
-            statement.execute("LOCK TABLE daily_totals IN SHARE MODE");
+            statement.execute(lockTable);
         }
     }
 
-    private static void awaitBlocked() {
-        await("the job in the middle of its transaction")
+    private static void awaitBlocked(String table) {
+        await("a job that waits for " + table)
                 .atMost(PATIENCE)
-                .until(() -> !database.query("SELECT pid FROM pg_locks WHERE NOT granted"
-                                + " AND relation = 'daily_totals'::regclass")
+                .until(() -> !database.query(
+                                "SELECT pid FROM pg_locks WHERE NOT granted AND relation = '" + table + "'::regclass")
                         .isEmpty());
     }
 
