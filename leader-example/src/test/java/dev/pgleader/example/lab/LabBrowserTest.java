@@ -83,6 +83,9 @@ class LabBrowserTest {
     @Test
     void isDrivenByKeyboardAndShowsWhereTheFocusIs() {
         lab.recover();
+        RunningLab.until("the page has heard that all is well")
+                .until(() ->
+                        !browser.all("button[aria-label='Cut network: node-1']").isEmpty());
         browser.run("document.querySelector('button[aria-label=\"Cut network: node-1\"]').focus()");
         assertThat(browser.all(":focus")).hasSize(1);
         browser.all(":focus").get(0).sendKeys(" ");
