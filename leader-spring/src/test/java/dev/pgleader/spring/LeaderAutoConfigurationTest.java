@@ -60,6 +60,28 @@ class LeaderAutoConfigurationTest {
     }
 
     @Test
+    @DisplayName("C21: services of different names both lead in one database; of two of the same name, one does")
+    void theNameOfTheApplicationTellsElectionsApart() {
+        String orders = TestServer.uniqueName("orders");
+        String stock = TestServer.uniqueName("stock");
+        application.withPropertyValues("spring.application.name=" + orders).run(first -> {
+            LeaderElector leader = first.getBean(LeaderElector.class);
+            awaitLeader(leader);
+            application.withPropertyValues("spring.application.name=" + stock).run(other -> {
+                awaitLeader(other.getBean(LeaderElector.class));
+                assertThat(leader.isLeader()).isTrue();
+            });
+            application.withPropertyValues("spring.application.name=" + orders).run(second -> {
+                LeaderElector follower = second.getBean(LeaderElector.class);
+                await().atMost(PATIENCE)
+                        .until(() -> follower.status().knownLeader().isPresent());
+                assertThat(follower.isLeader()).isFalse();
+                assertThat(leader.isLeader()).isTrue();
+            });
+        });
+    }
+
+    @Test
     void theKeyOfThePropertyPrevailsOverTheNameOfTheApplication() {
         application
                 .withPropertyValues("spring.application.name=service", "pgleader.key=bigint:42")
@@ -112,6 +134,7 @@ class LeaderAutoConfigurationTest {
     }
 
     @Test
+    @DisplayName("C21: without key and name the start fails and says what to set")
     void withoutKeyAndNameTheStartFailsAndSaysWhatToSet() {
         application.run(context -> assertThat(analysis(context.getStartupFailure()))
                 .contains("neither pgleader.key nor spring.application.name is set", "pgleader.key=my-service"));
