@@ -4,7 +4,8 @@
  * <h2>What is promised</h2>
  *
  * <ul>
- *   <li><b>At most one leader.</b> Wherever a lock becomes free because its lease ran out or its leader gave it up, at no moment do two instances with the same key and database both have {@link
+ *   <li><b>At most one leader.</b> Wherever a lock becomes free because its lease ran out or its leader gave it up, at no
+ *       moment do two instances with the same key and database both have {@link
  *       dev.pgleader.LeaderElector#isLeader()} true. A leader trusts itself until {@code start of its last good check +
  *       trustWindow}; the server ends its session, and so frees the lock, when it has been silent for {@code leaseDuration},
  *       counted from the end of that check; and {@code trustWindow < leaseDuration}.
@@ -18,7 +19,8 @@
  *
  * The clocks of the leader's machine and of the server run at about the same rate: within a lease they may differ by the
  * safety margin. The server enforces {@code idle_session_timeout}, and forgets no lock while it runs. A server that
- * restarts or fails over forgets all locks; that is what {@link dev.pgleader.TakeoverDelay} is for.
+ * restarts or fails over forgets all locks; that is what {@link dev.pgleader.TakeoverDelay} is for. There is one primary: a former
+ * one that goes on to take writes beside the new one has locks of its own, and can have a leader of its own.
  *
  * <p>What is left is a lock that the server frees while its lease still runs, since the leader's connection ends: its session is
  * terminated or its locks are unlocked by hand, the network resets the connection, or a standby is promoted that this process
