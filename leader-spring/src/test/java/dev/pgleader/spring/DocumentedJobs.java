@@ -10,22 +10,24 @@ import org.springframework.context.annotation.Configuration;
 import org.springframework.scheduling.annotation.Scheduled;
 import org.springframework.stereotype.Component;
 
-// tag: jobs
 @Component
 class DocumentedJobs {
 
+    // tag: nightly
     @LeaderOnly
     @Scheduled(cron = "0 0 3 * * *")
     void nightly() {
         System.out.println("runs on one instance");
     }
+    // end
 
+    // tag: bills
     @LeaderOnly("billing")
     Optional<String> sendBills() {
         return Optional.of("sent");
     }
+    // end
 }
-// end
 
 // tag: lifecycles
 @Configuration
