@@ -135,7 +135,10 @@ public final class LeaderElectorGroup implements AutoCloseable {
     /** The electors that haven't been closed and left, in the order in which they were built; a copy. */
     public List<LeaderElector> electors() {
         synchronized (electors) {
-            return List.copyOf(electors.values());
+            // One that has just left may not have been removed yet: who waited for it may be faster.
+            return electors.values().stream()
+                    .filter(elector -> !elector.isClosed() || !elector.left().isDone())
+                    .toList();
         }
     }
 
