@@ -1,6 +1,6 @@
 package dev.pgleader.example.demo;
 
-import java.util.HashMap;
+import dev.pgleader.example.CommandLine;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
@@ -21,16 +21,7 @@ record DemoArguments(Optional<String> url, String user, String password) {
 
     /** @throws IllegalArgumentException if there is something else, with what to do */
     static DemoArguments parse(String... args) {
-        Map<String, String> values = new HashMap<>();
-        for (int i = 0; i < args.length; i += 2) {
-            if (!OPTIONS.contains(args[i])) {
-                throw new IllegalArgumentException("Unknown option " + args[i] + "; " + USAGE);
-            }
-            if (i + 1 == args.length) {
-                throw new IllegalArgumentException("The option " + args[i] + " needs a value; " + USAGE);
-            }
-            values.put(args[i], args[i + 1]);
-        }
+        Map<String, String> values = CommandLine.parse(OPTIONS, USAGE, args);
         if (!values.containsKey("--url") && !values.isEmpty()) {
             throw new IllegalArgumentException("A user or a password needs a --url; " + USAGE);
         }

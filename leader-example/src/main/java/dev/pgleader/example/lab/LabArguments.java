@@ -1,7 +1,7 @@
 package dev.pgleader.example.lab;
 
+import dev.pgleader.example.CommandLine;
 import dev.pgleader.example.lab.supervisor.Supervisor;
-import java.util.HashMap;
 import java.util.Map;
 import java.util.Set;
 
@@ -23,16 +23,7 @@ record LabArguments(int port, int nodes, int heapMebibytes) {
 
     /** @throws IllegalArgumentException if there is something else, with what to do */
     static LabArguments parse(String... args) {
-        Map<String, String> values = new HashMap<>();
-        for (int i = 0; i < args.length; i += 2) {
-            if (!OPTIONS.contains(args[i])) {
-                throw new IllegalArgumentException("Unknown option " + args[i] + "; " + USAGE);
-            }
-            if (i + 1 == args.length) {
-                throw new IllegalArgumentException("The option " + args[i] + " needs a value; " + USAGE);
-            }
-            values.put(args[i], args[i + 1]);
-        }
+        Map<String, String> values = CommandLine.parse(OPTIONS, USAGE, args);
         return new LabArguments(
                 number(values, "--port", 8080, 0, 65_535),
                 number(values, "--nodes", 3, 1, Supervisor.MOST_NODES),
