@@ -42,12 +42,10 @@ final class SessionSql {
 
     /** Tries no key, and returns no row, on a backend that isn't this session's. */
     static final String TRY_LOCK = """
-            SELECT space, bits,
-                   CASE WHEN space = 1 THEN pg_try_advisory_lock(bits)
-                        ELSE pg_try_advisory_lock((bits >> 32)::int, ((bits << 32) >> 32)::int) END
+            SELECT space, bits, %s
             FROM unnest(?::int[], ?::bigint[]) AS key(space, bits)
             WHERE current_setting('pgleader.session', true) = ? AND current_setting('idle_session_timeout') = ?
-            """;
+            """.formatted(ofKey("pg_try_advisory_lock"));
 
     /**
      * Waits in the server's queue, and locks nothing on a backend that isn't this session's. A block may catch that the time
@@ -79,24 +77,18 @@ final class SessionSql {
     static final String FREE = """
             SELECT space, bits FROM unnest(?::int[], ?::bigint[]) AS key(space, bits)
             WHERE NOT EXISTS (
-                SELECT 1 FROM pg_locks l
-                WHERE l.locktype = 'advisory' AND l.granted
-                  AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-                  AND l.objsubid = key.space AND ((l.classid::bigint << 32) | l.objid::bigint) = key.bits)
-            """;
+                SELECT 1 FROM pg_locks l WHERE %s)
+            """.formatted(isHeld("key.space", "key.bits"));
 
     static final String JOIN = """
-            SELECT CASE WHEN space = 1 THEN pg_try_advisory_lock_shared(bits)
-                        ELSE pg_try_advisory_lock_shared((bits >> 32)::int, ((bits << 32) >> 32)::int) END
+            SELECT %s
             FROM (VALUES (?::int, ?::bigint)) AS key(space, bits)
-            """;
+            """.formatted(ofKey("pg_try_advisory_lock_shared"));
 
     static final String MEMBERS = """
             SELECT count(*) FROM pg_locks l
-            WHERE l.locktype = 'advisory' AND l.granted AND l.mode = 'ShareLock'
-              AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-              AND l.objsubid = ? AND ((l.classid::bigint << 32) | l.objid::bigint) = ?
-            """;
+            WHERE l.mode = 'ShareLock' AND %s
+            """.formatted(isHeld("?", "?"));
 
     /** Shared locks tell who is there; only exclusive ones are held in an election. */
     static final String CHECK = """
@@ -110,29 +102,38 @@ final class SessionSql {
             """;
 
     static final String RELEASE = """
-            SELECT CASE WHEN space = 1 THEN pg_advisory_unlock(bits)
-                        ELSE pg_advisory_unlock((bits >> 32)::int, ((bits << 32) >> 32)::int) END,
-                   pg_notify('pgleader', payload)
+            SELECT %s, pg_notify('pgleader', payload)
             FROM unnest(?::int[], ?::bigint[], ?::text[]) AS key(space, bits, payload)
             WHERE current_setting('pgleader.session', true) = ?
-            """;
+            """.formatted(ofKey("pg_advisory_unlock"));
 
     static final String GIVE_BACK = """
-            SELECT CASE WHEN space = 1 THEN pg_advisory_unlock(bits)
-                        ELSE pg_advisory_unlock((bits >> 32)::int, ((bits << 32) >> 32)::int) END
+            SELECT %s
             FROM unnest(?::int[], ?::bigint[]) AS key(space, bits)
             WHERE current_setting('pgleader.session', true) = ?
-            """;
+            """.formatted(ofKey("pg_advisory_unlock"));
 
     static final String ANNOUNCE = "SELECT pg_notify('pgleader', payload) FROM unnest(?::text[]) AS payload";
 
     static final String HOLDER = """
             SELECT l.pid, coalesce(a.application_name, '')
             FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
-            WHERE l.locktype = 'advisory' AND l.granted
-              AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-              AND l.objsubid = ? AND ((l.classid::bigint << 32) | l.objid::bigint) = ?
-            """;
+            WHERE %s
+            """.formatted(isHeld("?", "?"));
 
     private SessionSql() {}
+
+    /** The call of a lock function for a key of either space. */
+    private static String ofKey(String function) {
+        return "CASE WHEN space = 1 THEN %1$s(bits) ELSE %1$s((bits >> 32)::int, ((bits << 32) >> 32)::int) END"
+                .formatted(function);
+    }
+
+    /** That the row {@code l} of {@code pg_locks} is a lock of this database that somebody holds on that key. */
+    private static String isHeld(String space, String bits) {
+        return """
+                l.locktype = 'advisory' AND l.granted
+                AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+                AND l.objsubid = %s AND ((l.classid::bigint << 32) | l.objid::bigint) = %s""".formatted(space, bits);
+    }
 }
