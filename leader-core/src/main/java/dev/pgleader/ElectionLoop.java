@@ -625,8 +625,7 @@ final class ElectionLoop implements Runnable {
     }
 
     private void endShortage() {
-        Outage ended = shortage;
-        if (ended != null) {
+        if (shortage != null) {
             LOG.info("[{}] Room for all locks again", name);
         }
         shortage = null;
@@ -779,7 +778,7 @@ final class ElectionLoop implements Runnable {
         }
     }
 
-    /** Unlocks what is to be unlocked, all in one statement; before anything else is asked of the session. */
+    /** Unlocks what is to be unlocked, all in one statement; before the next check or try. */
     private void release() {
         LockSession holder = keeper.session();
         if (unlocking.isEmpty() || holder == null) {

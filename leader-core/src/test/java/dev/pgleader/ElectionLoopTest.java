@@ -175,9 +175,7 @@ class ElectionLoopTest {
         @Test
         void theLeaderOfOneKeyGoesOnToTryTheOthers() {
             election.leader();
-            Job other = election.candidate(2);
-            election.server.takenByOthers.add(other.key);
-            other.admit();
+            election.admitFollower(2);
             election.run(SECOND.multipliedBy(10));
             assertThat(election.journal())
                     .contains("try [bigint:2]")

@@ -143,9 +143,7 @@ class QueueingTest {
     @Test
     void followersTakeTurns() {
         for (int key = 1; key <= 3; key++) {
-            Job follower = election.candidate(key);
-            election.server.takenByOthers.add(follower.key);
-            follower.admit();
+            election.admitFollower(key);
         }
         election.turn();
         election.journal();
@@ -159,9 +157,7 @@ class QueueingTest {
     @Test
     void followersThatTakeTurnsPollAsWell() {
         for (int key = 1; key <= 2; key++) {
-            Job follower = election.candidate(key);
-            election.server.takenByOthers.add(follower.key);
-            follower.admit();
+            election.admitFollower(key);
         }
         election.turn();
         election.journal();
@@ -172,9 +168,7 @@ class QueueingTest {
     @Test
     void aGroupThatHoldsAKeyQueuesInShortSlices() {
         election.leader();
-        Job follower = election.candidate(2);
-        election.server.takenByOthers.add(follower.key);
-        follower.admit();
+        election.admitFollower(2);
         election.turn();
         election.journal();
         await(SLICE);
@@ -184,9 +178,7 @@ class QueueingTest {
     @Test
     void aCheckIsNotLateForTheQueue() {
         election.leader();
-        Job follower = election.candidate(2);
-        election.server.takenByOthers.add(follower.key);
-        follower.admit();
+        election.admitFollower(2);
         election.run(ElectorOptions.DEFAULT_HEALTH_CHECK_INTERVAL.minusMillis(50));
         election.journal();
         await(SLICE);
@@ -196,9 +188,7 @@ class QueueingTest {
     @Test
     void whatIsDueInAMomentIsWaitedForOutsideOfTheQueue() {
         election.leader();
-        Job follower = election.candidate(2);
-        election.server.takenByOthers.add(follower.key);
-        follower.admit();
+        election.admitFollower(2);
         election.run(ElectorOptions.DEFAULT_HEALTH_CHECK_INTERVAL.minusMillis(9));
         election.journal();
         await(SLICE);

@@ -170,11 +170,17 @@ final class ScriptedElection {
         return leader;
     }
 
-    /** A candidate that follows somebody else; its journal begins afterwards. */
-    Job follower() {
-        Job follower = candidate(1);
+    /** A candidate for a key that somebody else holds, which takes part from the next turn on. */
+    Job admitFollower(long key) {
+        Job follower = candidate(key);
         server.takenByOthers.add(follower.key);
         follower.admit();
+        return follower;
+    }
+
+    /** A candidate that follows somebody else; its journal begins afterwards. */
+    Job follower() {
+        Job follower = admitFollower(1);
         turn();
         journal.clear();
         return follower;
