@@ -45,7 +45,7 @@ final class SessionKeeper {
     private long nextOpenAt;
     private long openedAt;
     private long takeoverSafeAt;
-    private int lastTimeline;
+    private LockSession.@Nullable ServerRun lastRun;
     private long nextReminderAt;
     private final Set<Fault> reported = EnumSet.noneOf(Fault.class);
 
@@ -122,7 +122,7 @@ final class SessionKeeper {
         LockSession.Facts facts = opened.facts();
         long safeAt = takeoverSafeAt(facts);
         takeoverSafeAt = safeAt - takeoverSafeAt > 0 ? safeAt : takeoverSafeAt;
-        lastTimeline = facts.timeline() == 0 ? lastTimeline : facts.timeline();
+        lastRun = lastRun == null ? facts.server() : facts.server().knowing(lastRun);
         view = new View(facts, view.lastCheckAt(), view.outage());
         Duration took = Duration.ofNanos(openedAt - startedAt);
         observers.accept(observer -> observer.sessionOpened(took));
@@ -136,9 +136,9 @@ final class SessionKeeper {
 
     private long takeoverSafeAt(LockSession.Facts facts) {
         long lease = options.leaseDuration().toNanos();
-        long uptime = Math.min(facts.serverUptime().toNanos(), lease);
-        boolean promoted = lastTimeline != 0 && facts.timeline() != 0 && facts.timeline() != lastTimeline;
-        return promoted ? openedAt + lease : openedAt + lease - uptime;
+        boolean forgot = lastRun != null && facts.server().isAnotherThan(lastRun);
+        long uptime = Math.max(0, Math.min(facts.serverUptime().toNanos(), lease));
+        return forgot ? openedAt + lease : openedAt + lease - uptime;
     }
 
     /** The server answered as it should: whatever was wrong before is over. */

@@ -70,7 +70,14 @@ final class ScriptedSession implements LockSession {
     ScriptedSession(Server server, Consumer<String> journal) {
         this.server = server;
         this.journal = journal;
-        this.facts = new Facts(++server.lastBackendPid, "test", "18.0", server.uptime, server.timeline, true);
+        this.facts = new Facts(
+                ++server.lastBackendPid,
+                "test",
+                "test:5432",
+                "18.0",
+                new ServerRun("", "", server.timeline),
+                server.uptime,
+                true);
     }
 
     static <T> Answer<T> fault(LockSessionException.Fault fault) {

@@ -62,7 +62,7 @@ final class SimulatedNode extends SimulatedHost {
                 new ElectionLoop.Surroundings(
                         () -> {
                             SimulatedSession opened = SimulatedSession.open(this, simulation.serverFor(this));
-                            timelineMet = opened.facts().timeline();
+                            timelineMet = opened.facts().server().timeline();
                             return opened;
                         },
                         this::readClockOrFreeze,

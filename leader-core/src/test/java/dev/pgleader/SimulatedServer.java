@@ -232,7 +232,8 @@ final class SimulatedServer extends SimulatedHost {
             listening = true;
             long uptimeNanos = (long) ((world.now() - startedAt) * clock.rate());
             Duration uptime = Duration.ofMillis(TimeUnit.NANOSECONDS.toMillis(uptimeNanos));
-            return new LockSession.Facts(pid, "simulated", "18", uptime, timeline, true);
+            return new LockSession.Facts(
+                    pid, "simulated", name, "18", new LockSession.ServerRun("", "", timeline), uptime, true);
         }
 
         Set<LockKey> tryLock() {

@@ -31,18 +31,45 @@ public interface LockSession {
      *
      * @param backendPid the process that serves it
      * @param database the database whose locks these are
+     * @param serverAddress host and port that the driver reached
      * @param serverVersion such as {@code 18.1}
-     * @param serverUptime for how long the server had been running, since its start or since it recovered from a crash
-     * @param timeline what changes with each promotion; 0 if the server doesn't tell
+     * @param server which run of which server this is
+     * @param serverUptime for how long the server says that it had been running, since its start or since it recovered from a
+     *     crash; by its own wall clock, so it may be negative or far too long
      * @param leaseEnforced whether the server ends the session when it is silent for the lease
      */
     record Facts(
             int backendPid,
             String database,
+            String serverAddress,
             String serverVersion,
+            ServerRun server,
             Duration serverUptime,
-            int timeline,
             boolean leaseEnforced) {}
+
+    /**
+     * One run of a server, from its start, crash recovery or promotion to the next; locks are forgotten in between. What the
+     * server says of itself is compared for identity alone: its clock may have been set.
+     *
+     * @param startedAt when its postmaster started, as the server writes it
+     * @param statisticsResetAt when its statistics were reset last, which a crash recovery does, too; as the server writes it
+     * @param timeline what changes with each promotion; 0 if the server doesn't tell
+     */
+    record ServerRun(String startedAt, String statisticsResetAt, int timeline) {
+
+        /** Whether the locks may have been forgotten since {@code earlier}. */
+        public boolean isAnotherThan(ServerRun earlier) {
+            boolean promoted = timeline != 0 && earlier.timeline != 0 && timeline != earlier.timeline;
+            return promoted
+                    || !startedAt.equals(earlier.startedAt)
+                    || !statisticsResetAt.equals(earlier.statisticsResetAt);
+        }
+
+        /** The same run, with a timeline that was known before if the server doesn't tell it now. */
+        public ServerRun knowing(ServerRun earlier) {
+            return timeline == 0 ? new ServerRun(startedAt, statisticsResetAt, earlier.timeline) : this;
+        }
+    }
 
     /**
      * Who holds a lock.
@@ -59,6 +86,22 @@ public interface LockSession {
                     : applicationName;
         }
     }
+
+    /**
+     * A notification on the channel that all lock sessions of a database listen on. Anybody who may connect can send one.
+     *
+     * @param senderPid the backend that sent it, as the server says
+     * @param payload what it says
+     */
+    record Notification(int senderPid, String payload) {}
+
+    /**
+     * What came of a try.
+     *
+     * @param granted the keys that were granted; a grant counts only once {@link #check()} has shown it
+     * @param holders who holds the others, as far as the server's {@code pg_locks} shows
+     */
+    record Attempt(Set<LockKey> granted, Map<LockKey, Holder> holders) {}
 
     /** Opens sessions. */
     @FunctionalInterface
@@ -104,7 +147,7 @@ public interface LockSession {
      */
     boolean join(LockKey group) throws LockSessionException;
 
-    /** How many sessions have {@linkplain #join joined} the group. */
+    /** How many sessions of this session's role have {@linkplain #join joined} the group. */
     int countMembers(LockKey group) throws LockSessionException;
 
     /**
@@ -134,6 +177,73 @@ public interface LockSession {
      *     lock that orders notifications; then nothing was told, and the session is still good
      */
     void announce(List<String> notifications) throws LockSessionException;
+
+    /**
+     * Tries each key once, without waiting. Must not be called with a key that this session holds: PostgreSQL would count
+     * it twice.
+     *
+     * @throws LockTableFullException if the server has no room for so many locks; then the session is still good, but some of
+     *     the keys may have been granted
+     */
+    default Attempt attempt(Collection<LockKey> keys) throws LockSessionException, LockTableFullException {
+        throw new UnsupportedOperationException();
+    }
+
+    /**
+     * Waits for the key in the server's queue. Meanwhile nothing else can be asked of the session, and its transaction holds
+     * a snapshot, as any statement that runs does. Must not be called with a key that this session holds.
+     *
+     * @param longest how long to wait; shorter than the lease
+     * @return whether the key was granted; a grant counts only once {@link #check()} has shown it
+     * @throws LockTableFullException if the server has no room for the lock; then the session is still good
+     */
+    default boolean waitInQueue(LockKey key, Duration longest) throws LockSessionException, LockTableFullException {
+        throw new UnsupportedOperationException();
+    }
+
+    /** Who holds the keys now, without those that nobody holds. */
+    default Map<LockKey, Holder> findHolders(Collection<LockKey> keys) throws LockSessionException {
+        throw new UnsupportedOperationException();
+    }
+
+    /**
+     * Unlocks the keys, and tells nobody.
+     *
+     * @throws LockSessionException also if the session didn't hold one of the locks
+     */
+    default void release(Collection<LockKey> keys) throws LockSessionException {
+        throw new UnsupportedOperationException();
+    }
+
+    /**
+     * Tells all sessions of the database, this one among them. The server may be unable to take it, because its notification
+     * queue or lock table is full or because another transaction holds the queue up; that is found out within {@link
+     * Settings#networkTimeout()} / 4 and harms nothing.
+     *
+     * @return whether it was told; if not, nothing was
+     */
+    default boolean tell(List<String> notifications) throws LockSessionException {
+        throw new UnsupportedOperationException();
+    }
+
+    /** Which of these backends may command this session: those that run as the same role, or as a superuser. */
+    default Set<Integer> findCommanders(Collection<Integer> backendPids) throws LockSessionException {
+        throw new UnsupportedOperationException();
+    }
+
+    /** Ends what {@link #join} began. */
+    default void leave(LockKey group) throws LockSessionException {
+        throw new UnsupportedOperationException();
+    }
+
+    /**
+     * Waits for notifications, for the end of the time or for a {@link #wake()}; returns early if it likes.
+     *
+     * @throws LockSessionException if the connection turns out to be lost
+     */
+    default List<Notification> awaitNotifications(long maxNanos) throws LockSessionException {
+        throw new UnsupportedOperationException();
+    }
 
     /** Who holds the key now. */
     Optional<Holder> findHolder(LockKey key) throws LockSessionException;

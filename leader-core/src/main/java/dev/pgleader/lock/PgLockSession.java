@@ -91,7 +91,7 @@ final class PgLockSession implements LockSession {
                 connection.setAutoCommit(true);
             }
             session.physical().setPrepareThreshold(0);
-            Facts proven = proveServer(connection);
+            Facts proven = proveServer(connection, source);
             // The number that the server gave out at the login; a pooler gives one of its own.
             boolean direct = session.physical().getBackendPID() == proven.backendPid();
             if (source.canOpenSecond() || !direct) {
@@ -105,14 +105,17 @@ final class PgLockSession implements LockSession {
             facts = new Facts(
                     proven.backendPid(),
                     proven.database(),
+                    proven.serverAddress(),
                     proven.serverVersion(),
+                    new ServerRun(
+                            proven.server().startedAt(), proven.server().statisticsResetAt(), timeline(connection)),
                     proven.serverUptime(),
-                    timeline(connection),
                     leaseEnforced);
         });
     }
 
-    private Facts proveServer(Connection connection) throws SQLException, LockSessionException {
+    private Facts proveServer(Connection connection, ConnectionSource source)
+            throws SQLException, LockSessionException {
         String version = connection.getMetaData().getDatabaseProductVersion();
         if (connection.getMetaData().getDatabaseMajorVersion() < OLDEST_SERVER) {
             throw new LockSessionException(
@@ -139,7 +142,14 @@ final class PgLockSession implements LockSession {
                                     + " advisory lock(s) already: it was left behind locked, or is shared through a pooler; "
                                     + POOLER_ADVICE);
                 }
-                return new Facts(pid, row.getString(2), version, Duration.ofMillis(row.getLong(5)), 0, false);
+                return new Facts(
+                        pid,
+                        row.getString(2),
+                        source.toString(),
+                        version,
+                        new ServerRun(row.getString(9), row.getString(10), 0),
+                        Duration.ofMillis(row.getLong(5)),
+                        false);
             }
         }
     }

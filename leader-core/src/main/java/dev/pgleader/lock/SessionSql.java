@@ -24,7 +24,8 @@ final class SessionSql {
                         (SELECT stats_reset FROM pg_stat_bgwriter))) * 1000)::bigint,
                    nullif(current_setting('pgleader.session', true), ''),
                    (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()),
-                   set_config('pgleader.session', ?, false)
+                   set_config('pgleader.session', ?, false),
+                   pg_postmaster_start_time()::text, (SELECT stats_reset FROM pg_stat_bgwriter)::text
             """;
 
     static final String NOTHING = "SELECT 1";

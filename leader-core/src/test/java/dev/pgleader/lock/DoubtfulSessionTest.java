@@ -285,7 +285,7 @@ class DoubtfulSessionTest {
                 assertFault(Fault.READ_ONLY, () -> LockSession.open(toPrimary, SETTINGS));
                 primary.unfence();
                 LockSession reopened = LockSession.open(toPrimary, SETTINGS);
-                assertThat(reopened.facts().timeline()).isEqualTo(1);
+                assertThat(reopened.facts().server().timeline()).isEqualTo(1);
                 session.abort();
                 reopened.close();
                 try (PostgresServer standby = primary.standby()) {
@@ -294,7 +294,7 @@ class DoubtfulSessionTest {
                             .hasMessageContaining("primary");
                     standby.promote();
                     LockSession promoted = LockSession.open(toStandby, SETTINGS);
-                    assertThat(promoted.facts().timeline()).isEqualTo(2);
+                    assertThat(promoted.facts().server().timeline()).isEqualTo(2);
                     assertThat(promoted.tryLock(List.of(KEY))).containsExactly(KEY);
                     assertThat(promoted.check()).containsExactly(KEY);
                     promoted.close();

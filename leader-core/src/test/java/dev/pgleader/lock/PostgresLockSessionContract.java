@@ -63,7 +63,7 @@ abstract class PostgresLockSessionContract extends LockSessionContract {
             assertThat(table.session(facts.backendPid())).isPresent();
             assertThat(facts.database()).isEqualTo(Sql.text(connection, "SELECT current_database()"));
             assertThat(Sql.text(connection, "SHOW server_version")).startsWith(facts.serverVersion());
-            assertThat(facts.timeline())
+            assertThat(facts.server().timeline())
                     .isEqualTo(
                             Integer.parseInt(Sql.text(connection, "SELECT timeline_id FROM pg_control_checkpoint()")));
             long uptimeMillis = Long.parseLong(Sql.text(

@@ -79,7 +79,7 @@ final class TestDatabase implements LockSession.Opener {
 
         @Override
         public Facts facts() {
-            return new Facts(1, "test", "test", LONGER_THAN_ANY_LEASE, 0, true);
+            return new Facts(1, "test", "test", "test", new ServerRun("", "", 0), LONGER_THAN_ANY_LEASE, true);
         }
 
         @Override
