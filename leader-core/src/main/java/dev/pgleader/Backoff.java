@@ -2,44 +2,67 @@ package dev.pgleader;
 
 import dev.failsafe.Execution;
 import dev.failsafe.RetryPolicy;
+import dev.pgleader.lock.LockSessionException.Fault;
 import java.time.Duration;
 import org.jspecify.annotations.Nullable;
 
-/** How long to wait after the last failure in a row: longer each time, up to a limit, with jitter. */
+/** How long to wait between two attempts to open a session. */
 interface Backoff {
 
-    /** Counts one more failure and returns the time to wait after it. */
-    Duration afterFailure();
+    /** Counts one more failure in a row and returns the time from the last attempt to the next. */
+    Duration afterFailure(Fault fault);
 
     /** Forgets the failures. */
     void reset();
 
-    /** Delays that double from a quarter of the retry interval on. */
+    /**
+     * One retry interval, with jitter, as long as the server can't be reached: so an elector is back soon after its database is.
+     * The delay doubles, up to the longest, while the server answers with something that a person has to mend.
+     */
     static Backoff of(ElectorOptions options) {
-        Duration first = options.retryInterval().dividedBy(4);
-        Duration longest = options.maxReconnectDelay();
-        RetryPolicy<Object> policy = RetryPolicy.builder()
+        RetryPolicy<Boolean> steady = RetryPolicy.<Boolean>builder()
+                .handleResult(false)
                 .withMaxAttempts(-1)
-                .withBackoff(first, longest)
-                .withJitter(0.2)
+                .withDelay(options.retryInterval())
+                .withJitter(options.retryJitter())
                 .build();
+        Duration shortest = options.retryInterval();
+        Duration longest = options.maxReconnectDelay();
+        RetryPolicy<Boolean> growing = shortest.compareTo(longest) < 0
+                ? RetryPolicy.<Boolean>builder()
+                        .handleResult(false)
+                        .withMaxAttempts(-1)
+                        .withBackoff(shortest, longest)
+                        .withJitter(options.retryJitter())
+                        .build()
+                : steady;
         return new Backoff() {
-            private @Nullable Execution<Object> failures;
+            private @Nullable Execution<Boolean> failures;
+            private boolean grows;
 
             @Override
-            public Duration afterFailure() {
-                if (failures == null) {
-                    failures = Execution.of(policy);
+            public Duration afterFailure(Fault fault) {
+                boolean toMend = needsMending(fault);
+                if (failures == null || grows != toMend) {
+                    grows = toMend;
+                    failures = Execution.of(grows ? growing : steady);
                 }
-                failures.recordException(new IllegalStateException("no session"));
-                Duration jittered = failures.getDelay();
-                return jittered.compareTo(longest) < 0 ? jittered : longest;
+                failures.recordResult(false);
+                return failures.getDelay();
             }
 
             @Override
             public void reset() {
                 failures = null;
             }
+        };
+    }
+
+    /** Whether to try again soon makes no difference, before somebody has changed something. */
+    private static boolean needsMending(Fault fault) {
+        return switch (fault) {
+            case SHARED_BACKEND, LOCKS_NOT_REAL, LEASE_NOT_ENFORCED, UNSUPPORTED_SERVER -> true;
+            default -> false;
         };
     }
 }

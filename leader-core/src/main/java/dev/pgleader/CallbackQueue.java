@@ -1,92 +1,59 @@
 package dev.pgleader;
 
-import java.util.ArrayDeque;
 import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.Executor;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.jspecify.annotations.Nullable;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
- * Runs user code one task after another, in the order given, on threads of an executor; nothing is lost if the executor
- * refuses. The lock is held to move tasks, never while one runs.
+ * Runs user code one task after another, in the order given, on the threads of an executor. A task that was taken isn't lost: if
+ * the executor fails, the tasks wait for the next one, or for {@link #retry()}.
  */
 final class CallbackQueue implements Executor {
 
-    private static final Logger LOG = LoggerFactory.getLogger(CallbackQueue.class);
+    private static final Log LOG = Log.of(CallbackQueue.class);
 
     private final Executor executor;
-    private final String threadName;
-    private final Queue<Runnable> tasks = new ArrayDeque<>();
-    private boolean draining;
+    private final String name;
+    private final Queue<Runnable> tasks = new ConcurrentLinkedQueue<>();
+    /** Whether the executor has been given the tasks, and has not come to their end. */
+    private final AtomicBoolean handedOver = new AtomicBoolean();
+
     private volatile @Nullable Thread running;
 
-    /**
-     * A queue on {@code executor}.
-     *
-     * @param threadName the name of the thread that takes over if the executor refuses
-     */
-    CallbackQueue(Executor executor, String threadName) {
+    /** @param name for the log */
+    CallbackQueue(Executor executor, String name) {
         this.executor = executor;
-        this.threadName = threadName;
-    }
-
-    static Thread daemon(Runnable task, String name) {
-        Thread thread = new Thread(task, name);
-        thread.setDaemon(true);
-        return thread;
+        this.name = name;
     }
 
     @Override
     public void execute(Runnable task) {
-        synchronized (tasks) {
-            tasks.add(task);
-            if (draining) {
-                return;
-            }
-            draining = true;
+        tasks.add(task);
+        retry();
+    }
+
+    /** Hands the tasks that wait over to the executor, unless it has them. Returns false if it doesn't take them. */
+    boolean retry() {
+        if (tasks.isEmpty() || !handedOver.compareAndSet(false, true)) {
+            return true;
         }
-        Submission submission = new Submission(Thread.currentThread());
+        AtomicBoolean begun = new AtomicBoolean();
         try {
             executor.execute(() -> {
-                if (submission.isUnderWay()) {
-                    startOwnThread();
-                } else {
+                if (begun.compareAndSet(false, true)) {
                     drain();
                 }
             });
-        } catch (RuntimeException | Error e) {
-            LOG.warn(
-                    "The callback executor refuses tasks; callbacks of {} run on a thread of their own", threadName, e);
-            startOwnThread();
-        } finally {
-            submission.over = true;
-        }
-    }
-
-    /** An executor that runs its tasks in the calling thread would run user code on the election thread. */
-    private static final class Submission {
-        private final Thread caller;
-        /** Read only by the thread that writes it. */
-        private boolean over;
-
-        Submission(Thread caller) {
-            this.caller = caller;
-        }
-
-        boolean isUnderWay() {
-            return Thread.currentThread() == caller && !over;
-        }
-    }
-
-    private void startOwnThread() {
-        try {
-            daemon(this::drain, threadName).start();
-        } catch (RuntimeException | Error e) {
-            LOG.error("No thread for the callbacks of {}; they wait for the next one", threadName, e);
-            synchronized (tasks) {
-                draining = false;
+            return true;
+        } catch (Throwable e) {
+            // An executor may throw although it took the task, so the task is called off before another one is made.
+            if (begun.compareAndSet(false, true)) {
+                handedOver.set(false);
+                return false;
             }
+            return true;
         }
     }
 
@@ -95,26 +62,34 @@ final class CallbackQueue implements Executor {
         return running == Thread.currentThread();
     }
 
+    /** The thread that runs a task now; null if none does. */
+    @Nullable
+    Thread runningThread() {
+        return running;
+    }
+
     private void drain() {
-        for (Runnable task = next(); task != null; task = next()) {
-            running = Thread.currentThread();
-            try {
-                task.run();
-            } catch (Throwable e) {
-                LOG.error("A callback of {} failed", threadName, e);
-            } finally {
-                running = null;
-                // An interrupt that a task left behind isn't meant for the next one.
-                Thread.interrupted();
+        try {
+            for (Runnable task = tasks.poll(); task != null; task = tasks.poll()) {
+                runGuarded(task);
             }
+        } finally {
+            handedOver.set(false);
+            // A task may have come after the last look.
+            retry();
         }
     }
 
-    private @Nullable Runnable next() {
-        synchronized (tasks) {
-            Runnable task = tasks.poll();
-            draining = task != null;
-            return task;
+    private void runGuarded(Runnable task) {
+        running = Thread.currentThread();
+        try {
+            task.run();
+        } catch (Throwable e) {
+            LOG.error("A callback of {} failed", name, e);
+        } finally {
+            running = null;
+            // An interrupt that a task left behind isn't meant for the next one.
+            Thread.interrupted();
         }
     }
 }

@@ -34,4 +34,7 @@ public interface ElectionObserver {
 
     /** Somebody leads, this instance or another. */
     default void leaderChanged(LeaderInfo leader) {}
+
+    /** That many events were lost to all observers, since one of them was too slow. */
+    default void eventsLost(int count) {}
 }

@@ -26,14 +26,14 @@ public final class ElectorOptions {
     /** 0.2, that is 20 % in either direction. */
     public static final double DEFAULT_RETRY_JITTER = 0.2;
 
-    /** 5 s. */
+    /** 5 s, or the retry interval if that is more. */
     public static final Duration DEFAULT_MAX_RECONNECT_DELAY = Duration.ofSeconds(5);
 
     /** 2 s, or a quarter of the lease if that is less. */
     public static final Duration DEFAULT_QUEUE_SLICE = Duration.ofSeconds(2);
 
-    /** 30 s. */
-    public static final Duration DEFAULT_REVOKE_TIMEOUT = Duration.ofSeconds(30);
+    /** 15 s: with what else {@link LeaderElector#close()} may take, less than the 30 s that Kubernetes waits. */
+    public static final Duration DEFAULT_REVOKE_TIMEOUT = Duration.ofSeconds(15);
 
     /** The least that a {@linkplain #safetyMargin() safety margin} is by default: 500 ms. */
     public static final Duration DEFAULT_MIN_SAFETY_MARGIN = Duration.ofMillis(500);
@@ -43,62 +43,54 @@ public final class ElectorOptions {
     private static final Duration SHORTEST = Duration.ofMillis(1);
 
     private final Duration leaseDuration;
-    private final @Nullable Duration setSafetyMargin;
-    private final Duration safetyMargin;
+    private final @Nullable Duration safetyMargin;
     private final Duration healthCheckInterval;
     private final Duration healthCheckTimeout;
     private final Duration retryInterval;
     private final double retryJitter;
     private final AcquisitionMode acquisitionMode;
-    private final @Nullable Duration setQueueSlice;
-    private final Duration queueSlice;
-    private final Duration maxReconnectDelay;
+    private final @Nullable Duration queueSlice;
+    private final @Nullable Duration maxReconnectDelay;
     private final Duration revokeTimeout;
-    private final @Nullable Duration setCoolDown;
-    private final Duration coolDown;
+    private final @Nullable Duration coolDown;
     private final TakeoverDelay takeoverDelay;
     private final boolean unenforcedLeaseAccepted;
+    private final boolean remoteResignation;
 
     private ElectorOptions(Builder builder) {
         leaseDuration = positive("leaseDuration", builder.leaseDuration);
         healthCheckInterval = positive("healthCheckInterval", builder.healthCheckInterval);
         healthCheckTimeout = positive("healthCheckTimeout", builder.healthCheckTimeout);
         retryInterval = positive("retryInterval", builder.retryInterval);
-        maxReconnectDelay = positive("maxReconnectDelay", builder.maxReconnectDelay);
+        maxReconnectDelay = positiveIfSet("maxReconnectDelay", builder.maxReconnectDelay);
         revokeTimeout = positive("revokeTimeout", builder.revokeTimeout);
-        setCoolDown = builder.coolDown;
-        coolDown = builder.coolDown == null ? retryInterval.multipliedBy(2) : positive("coolDown", builder.coolDown);
-        setSafetyMargin = builder.safetyMargin;
-        safetyMargin = builder.safetyMargin == null
-                ? max(leaseDuration.dividedBy(10), DEFAULT_MIN_SAFETY_MARGIN)
-                : positive("safetyMargin", builder.safetyMargin);
+        coolDown = positiveIfSet("coolDown", builder.coolDown);
+        safetyMargin = positiveIfSet("safetyMargin", builder.safetyMargin);
         retryJitter = builder.retryJitter;
         acquisitionMode = builder.acquisitionMode;
-        setQueueSlice = builder.queueSlice;
-        queueSlice = builder.queueSlice == null
-                ? min(leaseDuration.dividedBy(4), DEFAULT_QUEUE_SLICE)
-                : positive("queueSlice", builder.queueSlice);
+        queueSlice = positiveIfSet("queueSlice", builder.queueSlice);
         takeoverDelay = builder.takeoverDelay;
         unenforcedLeaseAccepted = builder.unenforcedLeaseAccepted;
+        remoteResignation = builder.remoteResignation;
         if (!(retryJitter >= 0 && retryJitter < 1)) {
             throw new IllegalArgumentException("retryJitter must be at least 0 and less than 1, but is " + retryJitter);
         }
-        if (maxReconnectDelay.compareTo(retryInterval) < 0) {
-            throw new IllegalArgumentException("maxReconnectDelay (" + millis(maxReconnectDelay)
+        if (maxReconnectDelay().compareTo(retryInterval) < 0) {
+            throw new IllegalArgumentException("maxReconnectDelay (" + millis(maxReconnectDelay())
                     + ") must not be less than retryInterval (" + millis(retryInterval) + ")");
         }
-        if (queueSlice.compareTo(leaseDuration.dividedBy(2)) > 0) {
-            throw new IllegalArgumentException("queueSlice (" + millis(queueSlice)
+        if (queueSlice().compareTo(leaseDuration.dividedBy(2)) > 0) {
+            throw new IllegalArgumentException("queueSlice (" + millis(queueSlice())
                     + ") must not be more than half the leaseDuration (" + millis(leaseDuration)
                     + "): the server ends a statement that takes as long as the lease");
         }
         Duration slowestCheck = healthCheckInterval.plus(healthCheckTimeout);
         if (slowestCheck.compareTo(trustWindow()) >= 0) {
             throw new IllegalArgumentException(
-                    "A leader must be able to miss no check that succeeds: healthCheckInterval ("
+                    "The lease is too short for its checks, so a leader would lose it while the server answers in time: healthCheckInterval ("
                             + millis(healthCheckInterval) + ") + healthCheckTimeout (" + millis(healthCheckTimeout)
                             + ") must be less than the trust window, which is leaseDuration (" + millis(leaseDuration)
-                            + ") - safetyMargin (" + millis(safetyMargin) + ") = " + millis(trustWindow()));
+                            + ") - safetyMargin (" + millis(safetyMargin()) + ") = " + millis(trustWindow()));
         }
     }
 
@@ -116,18 +108,19 @@ public final class ElectorOptions {
     public Builder toBuilder() {
         Builder builder = new Builder();
         builder.leaseDuration = leaseDuration;
-        builder.safetyMargin = setSafetyMargin;
+        builder.safetyMargin = safetyMargin;
         builder.healthCheckInterval = healthCheckInterval;
         builder.healthCheckTimeout = healthCheckTimeout;
         builder.retryInterval = retryInterval;
         builder.retryJitter = retryJitter;
         builder.acquisitionMode = acquisitionMode;
-        builder.queueSlice = setQueueSlice;
+        builder.queueSlice = queueSlice;
         builder.maxReconnectDelay = maxReconnectDelay;
         builder.revokeTimeout = revokeTimeout;
-        builder.coolDown = setCoolDown;
+        builder.coolDown = coolDown;
         builder.takeoverDelay = takeoverDelay;
         builder.unenforcedLeaseAccepted = unenforcedLeaseAccepted;
+        builder.remoteResignation = remoteResignation;
         return builder;
     }
 
@@ -141,12 +134,12 @@ public final class ElectorOptions {
      * between the two machines' clocks. By default a tenth of the lease, at least {@link #DEFAULT_MIN_SAFETY_MARGIN}.
      */
     public Duration safetyMargin() {
-        return safetyMargin;
+        return safetyMargin == null ? max(leaseDuration.dividedBy(10), DEFAULT_MIN_SAFETY_MARGIN) : safetyMargin;
     }
 
     /** {@code leaseDuration - safetyMargin}: how long a leader trusts itself from the start of its last good check. */
     public Duration trustWindow() {
-        return leaseDuration.minus(safetyMargin);
+        return leaseDuration.minus(safetyMargin());
     }
 
     /** The time between two checks of the session that holds the lock. */
@@ -179,12 +172,16 @@ public final class ElectorOptions {
      * quarter of the lease if that is less.
      */
     public Duration queueSlice() {
-        return queueSlice;
+        return queueSlice == null ? min(leaseDuration.dividedBy(4), DEFAULT_QUEUE_SLICE) : queueSlice;
     }
 
-    /** The longest time between two attempts to connect; the shortest is a quarter of the retry interval. */
+    /**
+     * The longest time between two attempts to connect. While the server can't be reached, there's one in each retry interval; the
+     * delay grows up to this one while the server answers with something that a person has to mend, such as a wrong password. By
+     * default 5 s, or the retry interval if that is more.
+     */
     public Duration maxReconnectDelay() {
-        return maxReconnectDelay;
+        return maxReconnectDelay == null ? max(retryInterval, DEFAULT_MAX_RECONNECT_DELAY) : maxReconnectDelay;
     }
 
     /** The longest time that a voluntary exit waits for {@code onRevoked} before the lock is released all the same. */
@@ -194,7 +191,7 @@ public final class ElectorOptions {
 
     /** How long an instance that resigned lets others go first. By default twice the retry interval. */
     public Duration coolDown() {
-        return coolDown;
+        return coolDown == null ? retryInterval.multipliedBy(2) : coolDown;
     }
 
     /** How long a new leader waits after the server restarted or failed over. */
@@ -210,16 +207,32 @@ public final class ElectorOptions {
         return unenforcedLeaseAccepted;
     }
 
+    /**
+     * Whether an instance that leads resigns when another session asks for it, by {@link LeaderElector#requestResignation()} or in SQL.
+     * A request counts only if it comes from a session of the same database role, or of a superuser. By default true.
+     */
+    public boolean remoteResignation() {
+        return remoteResignation;
+    }
+
+    /**
+     * How long {@link LeaderElector#close()} and {@link LeaderElector#stop()} wait at the most: {@link #revokeTimeout()} and three
+     * times {@link #healthCheckTimeout()}, by default 24 s.
+     */
+    public Duration closeTimeout() {
+        return revokeTimeout.plus(healthCheckTimeout.multipliedBy(3));
+    }
+
     /** All options in one line, with the values in effect. */
     @Override
     public String toString() {
-        return "leaseDuration=" + millis(leaseDuration) + " safetyMargin=" + millis(safetyMargin) + " trustWindow="
+        return "leaseDuration=" + millis(leaseDuration) + " safetyMargin=" + millis(safetyMargin()) + " trustWindow="
                 + millis(trustWindow()) + " healthCheckInterval=" + millis(healthCheckInterval) + " healthCheckTimeout="
                 + millis(healthCheckTimeout) + " retryInterval=" + millis(retryInterval) + " retryJitter=" + retryJitter
-                + " acquisitionMode=" + acquisitionMode + " queueSlice=" + millis(queueSlice) + " maxReconnectDelay="
-                + millis(maxReconnectDelay) + " revokeTimeout=" + millis(revokeTimeout)
-                + " coolDown=" + millis(coolDown) + " takeoverDelay=" + takeoverDelay + " unenforcedLeaseAccepted="
-                + unenforcedLeaseAccepted;
+                + " acquisitionMode=" + acquisitionMode + " queueSlice=" + millis(queueSlice()) + " maxReconnectDelay="
+                + millis(maxReconnectDelay()) + " revokeTimeout=" + millis(revokeTimeout)
+                + " coolDown=" + millis(coolDown()) + " takeoverDelay=" + takeoverDelay + " unenforcedLeaseAccepted="
+                + unenforcedLeaseAccepted + " remoteResignation=" + remoteResignation;
     }
 
     static Duration positive(String name, Duration value) {
@@ -227,6 +240,10 @@ public final class ElectorOptions {
             throw new IllegalArgumentException(name + " must be at least 1 ms and at most 1 day, but is " + value);
         }
         return value;
+    }
+
+    private static @Nullable Duration positiveIfSet(String name, @Nullable Duration value) {
+        return value == null ? null : positive(name, value);
     }
 
     private static Duration max(Duration a, Duration b) {
@@ -252,11 +269,12 @@ public final class ElectorOptions {
         private double retryJitter = DEFAULT_RETRY_JITTER;
         private AcquisitionMode acquisitionMode = AcquisitionMode.POLL;
         private @Nullable Duration queueSlice;
-        private Duration maxReconnectDelay = DEFAULT_MAX_RECONNECT_DELAY;
+        private @Nullable Duration maxReconnectDelay;
         private Duration revokeTimeout = DEFAULT_REVOKE_TIMEOUT;
         private @Nullable Duration coolDown;
         private TakeoverDelay takeoverDelay = TakeoverDelay.AUTO;
         private boolean unenforcedLeaseAccepted;
+        private boolean remoteResignation = true;
 
         private Builder() {}
 
@@ -335,6 +353,12 @@ public final class ElectorOptions {
         /** Sets {@link ElectorOptions#unenforcedLeaseAccepted()}. */
         public Builder unenforcedLeaseAccepted(boolean value) {
             unenforcedLeaseAccepted = value;
+            return this;
+        }
+
+        /** Sets {@link ElectorOptions#remoteResignation()}. */
+        public Builder remoteResignation(boolean value) {
+            remoteResignation = value;
             return this;
         }
 

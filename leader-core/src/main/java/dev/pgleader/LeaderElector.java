@@ -2,9 +2,7 @@ package dev.pgleader;
 
 import dev.pgleader.lock.ConnectionSource;
 import dev.pgleader.lock.LockKey;
-import dev.pgleader.lock.LockSession;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
@@ -13,11 +11,8 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
-import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
-import org.jspecify.annotations.Nullable;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
+import java.util.function.Supplier;
 
 /**
  * Takes part in the election of one leader among all processes that use the same {@linkplain LockKey key} in the same
@@ -40,7 +35,7 @@ import org.slf4j.LoggerFactory;
  */
 public final class LeaderElector implements AutoCloseable {
 
-    private static final Logger LOG = LoggerFactory.getLogger(LeaderElector.class);
+    private static final Log LOG = Log.of(LeaderElector.class);
 
     enum State {
         STOPPED,
@@ -48,125 +43,139 @@ public final class LeaderElector implements AutoCloseable {
         CLOSED
     }
 
-    /** Something to do on the election thread. */
-    private interface Command {
-        void run() throws Exception;
-    }
-
     private final LeaderElectorGroup group;
-    private final ElectionLoop loop;
-    private final String name;
-    private final LockKey key;
-    private final Contender contender;
+    private final ElectionRequests requests;
+    private final Candidate candidate;
 
     private final Object lifecycle = new Object();
     private volatile State state = State.STOPPED;
     private boolean paused;
-    private volatile CompletableFuture<Void> left = CompletableFuture.completedFuture(null);
+    private volatile CandidateRun run = CandidateRun.over();
 
-    private LeaderElector(Builder builder, LeaderElectorGroup group, String name, LockKey key) {
+    LeaderElector(ElectorBuilder<?> builder, LeaderElectorGroup group, String name, LockKey key) {
         this.group = group;
-        this.loop = group.loop();
-        this.name = name;
-        this.key = key;
-        this.contender = new Contender(name, key, group.executor(), group.ticker(), new CallbackOutcome());
-        if (builder.campaignCondition != null) {
-            contender.campaignWhen(builder.campaignCondition);
-        }
-        builder.listeners.forEach(this::addListener);
-        builder.observers.forEach(this::addObserver);
-        this.paused = builder.paused;
+        this.requests = group.requests();
+        this.candidate = group.newCandidate(name, key, builder.campaignCondition());
+        builder.listeners().forEach(this::addListener);
+        builder.observers().forEach(this::addObserver);
+        this.paused = builder.isPaused();
     }
 
     /** A builder that needs a connection source and a key; for many electors on one connection see {@link LeaderElectorGroup}. */
     public static Builder builder() {
-        return new Builder(null);
+        return new Builder();
     }
 
     /**
      * Begins to compete for the leadership, and returns at once. Does nothing if it has begun already.
      *
      * @throws IllegalStateException if the elector is closed
+     * @throws OutOfMemoryError if the system has no thread for the election; then it may be tried again
      */
     public void start() {
         synchronized (lifecycle) {
             if (state == State.CLOSED) {
-                throw new IllegalStateException("The elector " + name + " is closed; build a new one");
+                throw new IllegalStateException("The elector " + name() + " is closed; build a new one");
             }
             if (state == State.STARTED) {
                 return;
             }
+            CandidateRun before = run;
+            CandidateRun next = new CandidateRun();
+            if (before.ended().isDone()) {
+                enter(next);
+            } else {
+                var unused = before.ended().thenRun(() -> enter(next));
+            }
+            run = next;
             state = State.STARTED;
             LOG.info(
                     "[{}] Starting as {} for {} on {}: {}",
-                    name,
+                    name(),
                     group.instanceId(),
-                    key,
+                    key(),
                     group.connectionDescription(),
                     group.options());
-            CompletableFuture<Void> leaving = left;
-            CompletableFuture<Void> leavesNext = new CompletableFuture<>();
-            left = leavesNext;
-            var unused = leaving.thenRun(() -> enter(leavesNext));
         }
     }
 
     /** Begins a run when the one before has ended, unless it was called off in the meantime. */
-    private void enter(CompletableFuture<Void> leaves) {
+    private void enter(CandidateRun entering) {
         synchronized (lifecycle) {
-            if (state == State.STARTED && left == leaves) {
-                loop.enter(contender, paused, leaves);
+            if (entering.isStopping()) {
+                entering.ended().complete(null);
             } else {
-                leaves.complete(null);
+                group.enter(candidate, entering, paused);
             }
         }
     }
 
     /**
-     * Takes no part any more, until it's started again. If this instance leads, {@link #isLeader()} is false at once,
+     * Takes no part any more, until it's started again. If this instance leads, {@link #isLeader()} is false from now on,
      * listeners hear {@link RevocationReason#CLOSED}, and when they have returned, at the latest after {@link
-     * ElectorOptions#revokeTimeout()}, the lock is released.
+     * ElectorOptions#revokeTimeout()}, the lock is released. No term begins once this method was called.
      *
-     * <p>Waits for all that, at most for the revoke timeout and four times {@link ElectorOptions#healthCheckTimeout()};
-     * called in a callback of this elector, or if the calling thread is interrupted, it doesn't wait.
+     * <p>Waits for all that, at most for {@link ElectorOptions#closeTimeout()}; called in a callback of this elector, or if the
+     * calling thread is interrupted, it doesn't wait.
      */
     public void stop() {
-        leave(State.STOPPED);
+        leave(State.STOPPED, options().closeTimeout());
     }
 
     /** {@link #stop() Stops} for good. Closing twice does no harm. */
     @Override
     public void close() {
-        leave(State.CLOSED);
+        close(options().closeTimeout());
     }
 
-    private void leave(State next) {
-        beginToLeave(next);
-        group.awaitLeaving(List.of(this));
+    /**
+     * {@link #close() Closes} within the budget: callbacks have less time than {@link ElectorOptions#revokeTimeout()} if the budget
+     * demands it, and at its end the session is aborted, which frees the lock, unless other electors of the group need it.
+     *
+     * @throws IllegalArgumentException if the budget is negative
+     */
+    public void close(Duration budget) {
+        if (budget.isNegative()) {
+            throw new IllegalArgumentException("The budget of close must not be negative, but is " + budget);
+        }
+        leave(State.CLOSED, budget);
     }
 
-    void beginToLeave(State next) {
+    private void leave(State next, Duration budget) {
+        beginToLeave(next, budget);
+        group.awaitLeaving(List.of(this), budget);
+    }
+
+    /** Revokes the leadership in the calling thread; the rest is done by the election thread. */
+    void beginToLeave(State next, Duration budget) {
+        CandidateRun leaving;
         synchronized (lifecycle) {
+            leaving = run;
+            leaving.stop();
+            candidate.standing().lease().revoke();
             if (state == State.STARTED) {
-                loop.signal(contender, new Candidacy.Close());
+                requests.signal(
+                        candidate,
+                        new CandidateState.Close(
+                                group.revokeTimeoutWithin(budget).toNanos()));
             }
             if (state != State.CLOSED) {
                 state = next;
             }
         }
         if (next == State.CLOSED) {
-            var unused = left.thenRun(() -> group.remove(this));
+            var unused = leaving.ended().thenRun(() -> group.remove(this));
         }
     }
 
     /** Has the first run begin when {@code others} has ended; before anyone else knows of this elector. */
-    void succeed(CompletableFuture<Void> others) {
-        left = others;
+    void succeed(LeaderElector other) {
+        run = other.run;
     }
 
     /** Completed when the last run has ended. */
     CompletableFuture<Void> left() {
-        return left;
+        return run.ended();
     }
 
     boolean isStopped() {
@@ -177,12 +186,8 @@ public final class LeaderElector implements AutoCloseable {
         return state == State.CLOSED;
     }
 
-    boolean isInCallback() {
-        return contender.dispatcher.isInCallback();
-    }
-
-    boolean isInTerm() {
-        return contender.standing.role() != LeaderStatus.Role.FOLLOWER;
+    Candidate candidate() {
+        return candidate;
     }
 
     /**
@@ -191,54 +196,28 @@ public final class LeaderElector implements AutoCloseable {
      * if the election thread or the whole process was stopped in between. Never blocks, and asks nobody.
      */
     public boolean isLeader() {
-        return contender.leads();
+        return candidate.leads();
     }
 
     /** The current term, if this instance is the leader now. */
     public Optional<Leadership> leadership() {
-        return contender.trustedLeadership();
+        return candidate.trustedLeadership();
     }
 
     /** What the elector is now; without asking the database. */
     public LeaderStatus status() {
-        Contender.Standing standing = contender.standing;
-        SessionKeeper.View view = loop.view();
-        long now = group.ticker().nanos();
-        LockSession.Facts facts = view.facts();
-        boolean wantsLock = standing.role() == LeaderStatus.Role.FOLLOWER;
-        Outage problem = view.outage() == null && wantsLock ? loop.shortage() : view.outage();
-        boolean trusted = standing.lease().isValid();
-        LeaderStatus.Role role =
-                standing.role() == LeaderStatus.Role.LEADER && !trusted ? LeaderStatus.Role.REVOKING : standing.role();
-        return new LeaderStatus(
-                name,
-                key,
-                group.instanceId(),
-                role,
-                standing.paused(),
-                standing.terms(),
-                Optional.ofNullable(standing.leadership())
-                        .filter(term -> trusted)
-                        .map(Leadership::since),
-                Optional.ofNullable(standing.lastRevocation()),
-                Optional.ofNullable(standing.knownLeader()),
-                Optional.ofNullable(facts)
-                        .map(f -> new LeaderStatus.Session(
-                                f.backendPid(), f.database(), f.serverVersion(), f.leaseEnforced())),
-                Optional.ofNullable(view.lastCheckAt()).map(at -> Duration.ofNanos(now - at)),
-                Optional.ofNullable(loop.lastAttemptAt()).map(at -> Duration.ofNanos(now - at)),
-                Optional.ofNullable(problem)
-                        .map(o -> new LeaderStatus.Problem(o.fault(), o.message(), Duration.ofNanos(now - o.since()))));
+        return group.status(candidate, state == State.STARTED);
     }
 
     /** Adds a listener. If this instance leads, the listener hears so. */
     public Registration addListener(LeadershipListener listener) {
-        return contender.dispatcher.add(Objects.requireNonNull(listener, "listener"))::run;
+        return candidate.dispatcher.add(Objects.requireNonNull(listener, "listener"))::run;
     }
 
     /** Adds an observer, which hears of what happens from now on. */
-    public void addObserver(ElectionObserver observer) {
-        contender.addObserver(Objects.requireNonNull(observer, "observer"));
+    public Registration addObserver(ElectionObserver observer) {
+        candidate.observers.add(Objects.requireNonNull(observer, "observer"));
+        return () -> candidate.observers.remove(observer);
     }
 
     /**
@@ -249,10 +228,10 @@ public final class LeaderElector implements AutoCloseable {
      * term. Closing the registration ends the work like a revocation.
      */
     public Registration runWhileLeader(LeaderWork work) {
-        return addListener(new WorkWhileLeader(name, Objects.requireNonNull(work, "work"), (leadership, failure) -> {
-            contender.observe(observer -> observer.callbackFailed(failure));
-            loop.signal(contender, new Candidacy.StartFailed(leadership.term()));
-        }));
+        return addListener(new WorkWhileLeader(
+                name(),
+                Objects.requireNonNull(work, "work"),
+                (leadership, failure) -> candidate.reports.startFailed(leadership.term(), failure)));
     }
 
     /**
@@ -272,22 +251,23 @@ public final class LeaderElector implements AutoCloseable {
      *
      * @return the term; empty if the time was over first
      * @throws InterruptedException if the calling thread is interrupted while it waits
+     * @throws IllegalStateException if the elector is closed
      */
     public Optional<Leadership> awaitLeadership(Duration timeout) throws InterruptedException {
-        Optional<Leadership> current = leadership();
-        if (current.isPresent()) {
-            return current;
+        if (isClosed()) {
+            throw new IllegalStateException("The elector " + name() + " is closed and never leads again");
         }
         CompletableFuture<Leadership> elected = new CompletableFuture<>();
-        loop.post(() -> contender.whenElected(elected));
+        candidate.futures.completeWhenElected(elected);
         try {
-            return Optional.of(elected.get(TimeUnit.NANOSECONDS.convert(timeout), TimeUnit.NANOSECONDS));
+            Optional<Leadership> current = leadership();
+            return current.isPresent() ? current : Optional.of(elected.get(timeout.toNanos(), TimeUnit.NANOSECONDS));
         } catch (TimeoutException e) {
             return leadership();
         } catch (ExecutionException e) {
             throw new IllegalStateException(e);
         } finally {
-            elected.cancel(false);
+            candidate.futures.forget(elected);
         }
     }
 
@@ -298,7 +278,8 @@ public final class LeaderElector implements AutoCloseable {
      * @return completed when this instance doesn't hold the lock any more
      */
     public CompletableFuture<Void> resign() {
-        return giveWay(new Candidacy.StepDown(RevocationReason.RESIGNED));
+        return ifStarted(
+                () -> requests.signalUntilReleased(candidate, new CandidateState.StepDown(RevocationReason.RESIGNED)));
     }
 
     /**
@@ -310,41 +291,29 @@ public final class LeaderElector implements AutoCloseable {
     public CompletableFuture<Void> pause() {
         synchronized (lifecycle) {
             paused = true;
+            return ifStarted(() -> requests.signalUntilReleased(candidate, new CandidateState.Pause()));
         }
-        return giveWay(new Candidacy.Pause());
     }
 
     /** Competes again after a {@link #pause()}. */
     public void resume() {
         synchronized (lifecycle) {
             paused = false;
+            if (state == State.STARTED) {
+                requests.signal(candidate, new CandidateState.Resume());
+            }
         }
-        loop.signal(contender, new Candidacy.Resume());
-    }
-
-    private CompletableFuture<Void> giveWay(Candidacy.Signal signal) {
-        CompletableFuture<Void> released = new CompletableFuture<>();
-        onElection(released, () -> {
-            contender.untilReleased.add(released);
-            loop.apply(contender, signal);
-        });
-        return released;
     }
 
     /**
-     * Asks whichever instance leads to resign.
+     * Asks whichever instance leads to resign. It does so if this session's database role is its own, or a superuser, and unless
+     * it's told not to by {@link ElectorOptions#remoteResignation()}.
      *
-     * @return completed when the request is on its way; exceptionally if there is no session to send it on
+     * @return completed when the request was sent; exceptionally with a {@link dev.pgleader.lock.LockSessionException} if it
+     *     couldn't be, and then it isn't sent later
      */
-    public CompletableFuture<Void> requestResign() {
-        CompletableFuture<Void> sent = new CompletableFuture<>();
-        onElection(sent, () -> {
-            if (!loop.requestResignation(contender)) {
-                throw new IllegalStateException("There is no session to send the request on");
-            }
-            contender.completeAside(sent);
-        });
-        return sent;
+    public CompletableFuture<Void> requestResignation() {
+        return ifStarted(() -> requests.requestResignation(candidate));
     }
 
     /**
@@ -353,11 +322,7 @@ public final class LeaderElector implements AutoCloseable {
      * @return completed with true if a check that began after this call proved it; never exceptionally for a lost session
      */
     public CompletableFuture<Boolean> verify() {
-        CompletableFuture<Boolean> verified = new CompletableFuture<>();
-        onElection(verified, () -> {
-            loop.verify(proven -> contender.completeAside(verified, proven && contender.leads()));
-        });
-        return verified;
+        return ifStarted(() -> requests.verify(candidate));
     }
 
     /**
@@ -367,38 +332,27 @@ public final class LeaderElector implements AutoCloseable {
      *     dev.pgleader.lock.LockSessionException} if the database can't be asked
      */
     public CompletableFuture<Optional<LeaderInfo>> currentLeader() {
-        CompletableFuture<Optional<LeaderInfo>> found = new CompletableFuture<>();
-        onElection(found, () -> {
-            contender.completeAside(found, loop.findLeader(contender));
-        });
-        return found;
+        return ifStarted(() -> requests.findLeader(candidate));
     }
 
-    /** Runs the command on the election thread; if it throws, or there is no election, the future fails. */
-    private void onElection(CompletableFuture<?> future, Command command) {
+    /** Posts the request if there is an election to take it up; if there's none, the future fails. */
+    private <T> CompletableFuture<T> ifStarted(Supplier<CompletableFuture<T>> request) {
         synchronized (lifecycle) {
-            if (state != State.STARTED) {
-                future.completeExceptionally(new IllegalStateException("The elector " + name + " isn't started"));
-                return;
-            }
-            loop.post(() -> {
-                try {
-                    command.run();
-                } catch (Exception e) {
-                    contender.failAside(future, e);
-                }
-            });
+            return state == State.STARTED
+                    ? request.get()
+                    : CompletableFuture.failedFuture(
+                            new IllegalStateException("The elector " + name() + " isn't started"));
         }
     }
 
     /** What the elector is called in logs and metrics. */
     public String name() {
-        return name;
+        return candidate.name;
     }
 
     /** What it competes for. */
     public LockKey key() {
-        return key;
+        return candidate.key;
     }
 
     /** Who this instance is among the candidates. */
@@ -413,167 +367,48 @@ public final class LeaderElector implements AutoCloseable {
 
     @Override
     public String toString() {
-        return "LeaderElector[" + name + ", " + contender.standing.role() + "]";
+        return "LeaderElector[" + name() + ", " + candidate.standing().role() + "]";
     }
 
-    private final class CallbackOutcome implements ListenerDispatcher.Outcome {
+    /** Collects what an elector with a connection of its own needs. Not thread-safe. */
+    public static final class Builder extends ElectorBuilder<Builder> {
 
-        @Override
-        public void started(long term) {
-            contender.takenUpTerm = term;
-        }
-
-        @Override
-        public void startFailed(long term, Throwable failure) {
-            contender.observe(observer -> observer.callbackFailed(failure));
-            loop.signal(contender, new Candidacy.StartFailed(term));
-        }
-
-        @Override
-        public void drained(long term) {
-            loop.signal(contender, new Candidacy.Drained(term));
-        }
-
-        @Override
-        public void revokeFailed(long term, Throwable failure) {
-            contender.observe(observer -> observer.callbackFailed(failure));
-        }
-    }
-
-    /** Collects what an elector needs. Not thread-safe. */
-    public static final class Builder {
-
-        private final @Nullable LeaderElectorGroup group;
         private final LeaderElectorGroup.Builder ownGroup = LeaderElectorGroup.builder();
-        private @Nullable LockKey key;
-        private @Nullable String name;
-        private boolean paused;
-        private @Nullable BooleanSupplier campaignCondition;
-        private final List<LeadershipListener> listeners = new ArrayList<>();
-        private final List<ElectionObserver> observers = new ArrayList<>();
 
-        /** An elector of {@code group}, or else with a connection of its own. */
-        Builder(@Nullable LeaderElectorGroup group) {
-            this.group = group;
+        Builder() {}
+
+        @Override
+        Builder self() {
+            return this;
         }
 
-        /**
-         * Where the connection comes from that holds the lock. Required.
-         *
-         * @throws IllegalStateException if the elector belongs to a group
-         */
+        /** Where the connection comes from that holds the lock. Required. */
         public Builder connectTo(ConnectionSource value) {
-            ownGroup("connectTo").connectTo(value);
+            ownGroup.connectTo(value);
             return this;
         }
 
-        /** What to compete for, by {@linkplain LockKey#named(String) name}. Required, or {@link #key(LockKey)}. */
-        public Builder key(String lockName) {
-            return key(LockKey.named(lockName));
-        }
-
-        /** What to compete for. */
-        public Builder key(LockKey value) {
-            key = value;
-            return this;
-        }
-
-        /** What the elector is called in logs and metrics; by default the name of the key. */
-        public Builder name(String value) {
-            if (value.isBlank()) {
-                throw new IllegalArgumentException("The name of an elector must not be blank");
-            }
-            name = value;
-            return this;
-        }
-
-        /**
-         * Who this instance is among the candidates, as shown in {@code pg_stat_activity.application_name}; by default made
-         * of host name, process id and a random number. Should be unique.
-         *
-         * @throws IllegalArgumentException if it isn't 1 to 53 printable ASCII characters without space
-         * @throws IllegalStateException if the elector belongs to a group
-         */
+        /** See {@link LeaderElectorGroup.Builder#instanceId}. */
         public Builder instanceId(String value) {
-            ownGroup("instanceId").instanceId(value);
+            ownGroup.instanceId(value);
             return this;
         }
 
-        /**
-         * How the elector behaves; by default {@link ElectorOptions#defaults()}.
-         *
-         * @throws IllegalStateException if the elector belongs to a group
-         */
+        /** How the elector behaves; by default {@link ElectorOptions#defaults()}. */
         public Builder options(ElectorOptions value) {
-            ownGroup("options").options(value);
+            ownGroup.options(value);
             return this;
         }
 
-        /** Adds a listener. */
-        public Builder listener(LeadershipListener value) {
-            listeners.add(value);
-            return this;
-        }
-
-        /** Adds an observer. */
-        public Builder observer(ElectionObserver value) {
-            observers.add(value);
-            return this;
-        }
-
-        /**
-         * Where callbacks run; by default on daemon threads of the elector's own. Callbacks of one elector run one at a time
-         * whatever the executor does. If it refuses a task, the callback runs on a thread of its own; but it must not
-         * accept a task and drop it: an elector whose callbacks never return doesn't compete again.
-         *
-         * @throws IllegalStateException if the elector belongs to a group
-         */
+        /** See {@link LeaderElectorGroup.Builder#callbackExecutor}. */
         public Builder callbackExecutor(Executor value) {
-            ownGroup("callbackExecutor").callbackExecutor(value);
+            ownGroup.callbackExecutor(value);
             return this;
         }
 
-        /**
-         * Has this instance compete only while the condition holds, such as that its caches are warm. It is asked on the
-         * callback executor, about once a {@link ElectorOptions#retryInterval()} while there is something to compete for;
-         * if it throws, it doesn't hold. A leader isn't asked: to give leadership up, {@link LeaderElector#resign()}.
-         */
-        public Builder campaignWhen(BooleanSupplier condition) {
-            campaignCondition = condition;
-            return this;
-        }
-
-        /** Whether the elector sits the election out until {@link LeaderElector#resume()}. */
-        public Builder paused(boolean value) {
-            paused = value;
-            return this;
-        }
-
-        private LeaderElectorGroup.Builder ownGroup(String property) {
-            if (group != null) {
-                throw new IllegalStateException(
-                        property + " is common to all electors of a group: set it on the builder of " + group.name()
-                                + ", the group");
-            }
-            return ownGroup;
-        }
-
-        /**
-         * The elector; it does nothing before {@link LeaderElector#start()}.
-         *
-         * @throws IllegalStateException if connection source or key is missing, or the group is closed
-         * @throws IllegalArgumentException if the group has an elector with this key or name already
-         */
-        public LeaderElector build() {
-            if (key == null) {
-                throw new IllegalStateException(
-                        "key(...) is missing: name what the instances compete for, such as \"billing/nightly-run\"");
-            }
-            String electorName = name == null ? key.name().orElseGet(key::toString) : name;
-            LeaderElectorGroup joined = group == null ? ownGroup.build(electorName) : group;
-            LeaderElector elector = new LeaderElector(this, joined, electorName, key);
-            joined.add(elector);
-            return elector;
+        @Override
+        LeaderElectorGroup group(String electorName) {
+            return ownGroup.build(electorName);
         }
     }
 }

@@ -18,9 +18,8 @@ import java.util.concurrent.Executor;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.function.BooleanSupplier;
 import org.jspecify.annotations.Nullable;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * Any number of electors on one connection and one election thread.
@@ -47,15 +46,20 @@ import org.slf4j.LoggerFactory;
  */
 public final class LeaderElectorGroup implements AutoCloseable {
 
-    private static final Logger LOG = LoggerFactory.getLogger(LeaderElectorGroup.class);
+    private static final Log LOG = Log.of(LeaderElectorGroup.class);
+
+    /** How long a stop waits at a time before it looks whether what it waits for can still come. */
+    private static final Duration LOOK_INTERVAL = Duration.ofMillis(200);
 
     private final String name;
     private final String instanceId;
     private final ElectorOptions options;
     private final String connectionDescription;
     private final Executor executor;
-    private final Ticker ticker;
+    private final Mailbox mailbox = new Mailbox();
     private final ElectionLoop loop;
+    private final ElectionThread thread;
+    private final ElectionRequests requests;
 
     private final Map<LockKey, LeaderElector> electors = new LinkedHashMap<>();
     private final Map<String, LeaderElector> electorsByName = new HashMap<>();
@@ -67,19 +71,18 @@ public final class LeaderElectorGroup implements AutoCloseable {
         this.instanceId = builder.instanceId == null ? defaultInstanceId() : builder.instanceId;
         this.options = builder.options;
         this.connectionDescription = connectionDescription;
-        this.executor = builder.callbackExecutor == null
-                ? new CallbackThreads("pg-leader-" + name + "-callback")
-                : builder.callbackExecutor;
-        this.ticker = Ticker.SYSTEM;
-        LockSession.Settings settings = new LockSession.Settings(
-                instanceId, options.leaseDuration(), options.healthCheckTimeout(), !options.unenforcedLeaseAccepted());
+        CallbackThreads threads = new CallbackThreads("pg-leader-" + name + "-callback");
+        this.executor =
+                builder.callbackExecutor == null ? threads : new UserExecutor(builder.callbackExecutor, threads);
         this.loop = new ElectionLoop(
                 name,
                 instanceId,
                 options,
                 builder.spread,
-                new ElectionLoop.Surroundings(
-                        () -> sessions.open(settings), ticker, new SplittableRandom(), Backoff.of(options)));
+                new ElectionLoop.Surroundings(sessions, Ticker.SYSTEM, new SplittableRandom(), Backoff.of(options)),
+                mailbox);
+        this.thread = new ElectionThread(name, loop, mailbox);
+        this.requests = new ElectionRequests(loop, mailbox);
     }
 
     /** A builder that needs a connection source. */
@@ -92,17 +95,16 @@ public final class LeaderElectorGroup implements AutoCloseable {
      *
      * @see #elector(LockKey)
      */
-    public LeaderElector.Builder elector(String lockName) {
+    public MemberBuilder elector(String lockName) {
         return elector(LockKey.named(lockName));
     }
 
     /**
-     * Begins an elector of this group. Connection, instance id, options and callback executor are those of the group: to set
-     * them on the builder is refused. So is, when it's built, a second elector with the same key or name, unless the first
-     * is closed. Building starts nothing.
+     * Begins an elector of this group, whose connection, instance id, options and callback executor are those of the group. When
+     * it's built, a second elector with the same key or name is refused, unless the first is closed. Building starts nothing.
      */
-    public LeaderElector.Builder elector(LockKey key) {
-        return new LeaderElector.Builder(this).key(key);
+    public MemberBuilder elector(LockKey key) {
+        return new MemberBuilder(this).key(key);
     }
 
     /** Starts all electors that the group has now. */
@@ -114,22 +116,27 @@ public final class LeaderElectorGroup implements AutoCloseable {
      * Stops all electors that the group has now, all at the same time, and waits like {@link LeaderElector#stop()}.
      */
     public void stop() {
-        leave(LeaderElector.State.STOPPED);
+        leave(LeaderElector.State.STOPPED, options.closeTimeout());
     }
 
     /** {@link #stop() Stops} for good; no elector can be added any more. Closing twice does no harm. */
     @Override
     public void close() {
+        close(options.closeTimeout());
+    }
+
+    /** Closes all electors within the budget, like {@link LeaderElector#close(Duration)}. */
+    public void close(Duration budget) {
         synchronized (electors) {
             closed = true;
         }
-        leave(LeaderElector.State.CLOSED);
+        leave(LeaderElector.State.CLOSED, budget);
     }
 
-    private void leave(LeaderElector.State next) {
+    private void leave(LeaderElector.State next, Duration budget) {
         List<LeaderElector> leaving = electors();
-        leaving.forEach(elector -> elector.beginToLeave(next));
-        awaitLeaving(leaving);
+        leaving.forEach(elector -> elector.beginToLeave(next, budget));
+        awaitLeaving(leaving, budget);
     }
 
     /** The electors that haven't been closed and left, in the order in which they were built; a copy. */
@@ -164,16 +171,21 @@ public final class LeaderElectorGroup implements AutoCloseable {
 
     // ---- for its electors
 
-    ElectionLoop loop() {
-        return loop;
+    ElectionRequests requests() {
+        return requests;
     }
 
-    Ticker ticker() {
-        return ticker;
+    Candidate newCandidate(String electorName, LockKey key, @Nullable BooleanSupplier campaignCondition) {
+        return new Candidate(electorName, key, executor, campaignCondition, mailbox::wake);
     }
 
-    Executor executor() {
-        return executor;
+    /** Lets a candidate take part from now on; starts the election thread if nobody took part so far. */
+    void enter(Candidate candidate, CandidateRun run, boolean paused) {
+        thread.startWith(() -> loop.admit(candidate, run, paused));
+    }
+
+    LeaderStatus status(Candidate candidate, boolean isStarted) {
+        return StatusReport.of(candidate, instanceId, isStarted, loop, Ticker.SYSTEM.nanos());
     }
 
     String connectionDescription() {
@@ -197,7 +209,7 @@ public final class LeaderElectorGroup implements AutoCloseable {
                         + " already, for " + sameName.key() + "; give this one another name");
             }
             if (sameKey != null) {
-                added.succeed(sameKey.left());
+                added.succeed(sameKey);
             }
             electors.put(added.key(), added);
             electorsByName.put(added.name(), added);
@@ -211,49 +223,77 @@ public final class LeaderElectorGroup implements AutoCloseable {
         }
     }
 
+    /** How long callbacks may take if closing has this budget: the rest is for the round trips that follow them. */
+    Duration revokeTimeoutWithin(Duration budget) {
+        Duration left = budget.minus(options.healthCheckTimeout().multipliedBy(2));
+        Duration atLeast = left.isNegative() ? Duration.ZERO : left;
+        return atLeast.compareTo(options.revokeTimeout()) < 0 ? atLeast : options.revokeTimeout();
+    }
+
     /** Waits for electors that have begun to leave, unless that would be for the calling callback to return. */
-    void awaitLeaving(Collection<LeaderElector> leaving) {
-        if (leaving.stream().anyMatch(LeaderElector::isInCallback)) {
+    void awaitLeaving(Collection<LeaderElector> leaving, Duration budget) {
+        if (leaving.stream().anyMatch(elector -> elector.candidate().dispatcher.isInCallback())) {
             return;
         }
         CompletableFuture<?>[] departures =
                 leaving.stream().map(LeaderElector::left).toArray(CompletableFuture<?>[]::new);
         try {
-            await(CompletableFuture.allOf(departures), leaving);
+            await(CompletableFuture.allOf(departures), leaving, budget);
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         }
     }
 
-    private void await(CompletableFuture<Void> left, Collection<LeaderElector> leaving) throws InterruptedException {
+    private void await(CompletableFuture<Void> left, Collection<LeaderElector> leaving, Duration budget)
+            throws InterruptedException {
         boolean allLeave = electors().stream().allMatch(LeaderElector::isStopped);
         if (allLeave) {
             loop.breakOffQueueing();
         }
-        Duration roundTrips = options.healthCheckTimeout().multipliedBy(2);
-        if (isDone(left, roundTrips)) {
-            return;
-        }
-        boolean inTerm = leaving.stream().anyMatch(LeaderElector::isInTerm);
-        if (inTerm && isDone(left, options.revokeTimeout().plus(options.healthCheckTimeout()))) {
+        Duration roundTrip = options.healthCheckTimeout();
+        boolean inTerm = leaving.stream().anyMatch(elector -> isInTerm(elector.candidate()));
+        Duration orderly = budget.minus(roundTrip);
+        Duration patience = inTerm || orderly.compareTo(roundTrip) < 0 ? orderly : roundTrip;
+        if (isDone(left, leaving, patience)) {
             return;
         }
         if (allLeave) {
-            loop.breakOff();
+            thread.breakOff();
         }
-        if (!isDone(left, options.healthCheckTimeout())) {
-            LOG.warn("[{}] Gave up waiting for the election thread to see off {} electors", name, leaving.size());
+        if (!isDone(left, leaving, roundTrip.compareTo(budget) < 0 ? roundTrip : budget)) {
+            LOG.warn(
+                    "[{}] {} of {} electors haven't ended within {} ms; they don't lead, and end later",
+                    name,
+                    leaving.stream().filter(elector -> !elector.left().isDone()).count(),
+                    leaving.size(),
+                    budget.toMillis());
         }
     }
 
-    private static boolean isDone(CompletableFuture<Void> future, Duration within) throws InterruptedException {
-        try {
-            future.get(within.toNanos(), TimeUnit.NANOSECONDS);
-            return true;
-        } catch (TimeoutException e) {
-            return false;
-        } catch (ExecutionException e) {
-            throw new IllegalStateException(e);
+    private static boolean isInTerm(Candidate candidate) {
+        return switch (candidate.standing().role()) {
+            case LEADER, RESIGNING, REVOKING -> true;
+            case STOPPED, FOLLOWER, TAKING_OVER -> false;
+        };
+    }
+
+    /** Waits for the future, but not for callbacks that never return since they wait for the end of the JVM. */
+    private static boolean isDone(CompletableFuture<Void> future, Collection<LeaderElector> leaving, Duration within)
+            throws InterruptedException {
+        long deadline = System.nanoTime() + within.toNanos();
+        while (true) {
+            long leftNanos = deadline - System.nanoTime();
+            try {
+                future.get(Math.min(Math.max(leftNanos, 0), LOOK_INTERVAL.toNanos()), TimeUnit.NANOSECONDS);
+                return true;
+            } catch (TimeoutException e) {
+                if (leftNanos <= LOOK_INTERVAL.toNanos()) {
+                    return false;
+                }
+                leaving.forEach(elector -> elector.candidate().abandonExitingCallbacks());
+            } catch (ExecutionException e) {
+                throw new IllegalStateException(e);
+            }
         }
     }
 
@@ -267,6 +307,26 @@ public final class LeaderElectorGroup implements AutoCloseable {
         String unique = "-" + ProcessHandle.current().pid() + "-"
                 + Integer.toHexString(ThreadLocalRandom.current().nextInt(0x1000, 0x10000));
         return host.substring(0, Math.min(host.length(), Builder.LONGEST_INSTANCE_ID - unique.length())) + unique;
+    }
+
+    /** Collects what an elector of a group needs. Not thread-safe. */
+    public static final class MemberBuilder extends ElectorBuilder<MemberBuilder> {
+
+        private final LeaderElectorGroup group;
+
+        MemberBuilder(LeaderElectorGroup group) {
+            this.group = group;
+        }
+
+        @Override
+        MemberBuilder self() {
+            return this;
+        }
+
+        @Override
+        LeaderElectorGroup group(String electorName) {
+            return group;
+        }
     }
 
     /** Collects what a group needs. Not thread-safe. */
@@ -303,7 +363,7 @@ public final class LeaderElectorGroup implements AutoCloseable {
         /** What the group is called in logs and threads; by default {@code group}. */
         public Builder name(String value) {
             if (value.isBlank()) {
-                throw new IllegalArgumentException("The name of a group must not be blank");
+                throw new IllegalArgumentException("The name of a group must not be blank, but is \"" + value + "\"");
             }
             name = value;
             return this;

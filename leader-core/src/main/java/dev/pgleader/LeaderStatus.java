@@ -13,7 +13,7 @@ import java.util.Optional;
  * @param key what it competes for
  * @param instanceId who it is
  * @param role what it is
- * @param paused whether it sits the election out
+ * @param paused whether it doesn't compete until it is resumed
  * @param terms how many terms it has led
  * @param leaderSince when its current term began, by this machine's wall clock
  * @param lastRevocation why its last term ended
@@ -59,19 +59,35 @@ public record LeaderStatus(
      *
      * @param backendPid the server process
      * @param database the database; the same key in another one is another lock
+     * @param serverAddress host and port that were reached
      * @param serverVersion such as {@code 18.1}
      * @param leaseEnforced whether the server ends a silent session
      */
-    public record Session(int backendPid, String database, String serverVersion, boolean leaseEnforced) {}
+    public record Session(
+            int backendPid, String database, String serverAddress, String serverVersion, boolean leaseEnforced) {}
 
     /**
      * What keeps an elector from its work. It recovers by itself when the cause is gone.
      *
-     * @param fault what kind of problem it is
-     * @param message what is wrong and what to do
+     * @param kind what doesn't work
+     * @param fault what the session or the server did, for {@link Kind#SESSION} and {@link Kind#LOCK_TABLE_FULL}
+     * @param message what is wrong and what to do, in one line
      * @param since how long it has lasted
      */
-    public record Problem(LockSessionException.Fault fault, String message, Duration since) {}
+    public record Problem(Kind kind, Optional<LockSessionException.Fault> fault, String message, Duration since) {
+
+        /** What doesn't work. */
+        public enum Kind {
+            /** There is no database session, or none that can be trusted. */
+            SESSION,
+            /** The server has no room for more locks, so this candidate can't get its own. */
+            LOCK_TABLE_FULL,
+            /** Callbacks of the last term haven't returned, and the elector doesn't compete before they have. */
+            CALLBACKS_OVERDUE,
+            /** The leader's work failed to start in each of the last terms. */
+            START_FAILING
+        }
+    }
 
     /** Whether the role is {@link Role#LEADER}. */
     public boolean isLeader() {

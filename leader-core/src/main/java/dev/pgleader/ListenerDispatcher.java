@@ -4,8 +4,6 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.Executor;
 import org.jspecify.annotations.Nullable;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * Calls the listeners of one elector, as {@link LeadershipListener} promises. Its state belongs to the tasks of its queue,
@@ -29,7 +27,7 @@ final class ListenerDispatcher {
         void revokeFailed(long term, Throwable failure);
     }
 
-    private static final Logger LOG = LoggerFactory.getLogger(ListenerDispatcher.class);
+    private static final Log LOG = Log.of(ListenerDispatcher.class);
 
     private static final class Registered {
         final LeadershipListener listener;
@@ -56,6 +54,17 @@ final class ListenerDispatcher {
 
     boolean isInCallback() {
         return queue.isCurrentThread();
+    }
+
+    /** Whether a callback has called {@link System#exit}, and so never returns. */
+    boolean isExiting() {
+        Thread running = queue.runningThread();
+        return running != null && JvmExit.isCalledBy(running);
+    }
+
+    /** Hands over callbacks that no thread could be had for. Returns false if there still is none. */
+    boolean retry() {
+        return queue.retry();
     }
 
     /** Adds a listener; the returned action removes it again. */

@@ -1,16 +1,17 @@
 package dev.pgleader;
 
 import dev.pgleader.lock.LockKey;
-import java.time.Instant;
-import java.time.format.DateTimeParseException;
 import java.util.Optional;
 
-/** What the instances tell each other by notification, as text that an operator can send by hand. */
+/**
+ * What sessions tell each other by notification, as a line of text that an operator can send by hand. Anybody in the database can
+ * send one, so a notice decides nothing: it makes its readers look.
+ */
 sealed interface Notice {
 
     LockKey key();
 
-    /** The key was given up by its leader, in order. */
+    /** A term has ended in order, and its lock is free. */
     record Released(LockKey key) implements Notice {
         @Override
         public String toString() {
@@ -18,20 +19,11 @@ sealed interface Notice {
         }
     }
 
-    /** The key was given up by one that never led under it, so nothing is known of the leader before. */
+    /** The lock is free; nothing is said of the leader before. */
     record Freed(LockKey key) implements Notice {
         @Override
         public String toString() {
             return "freed " + key;
-        }
-    }
-
-    /** Somebody leads. */
-    record Elected(LockKey key, LeaderInfo leader) implements Notice {
-        @Override
-        public String toString() {
-            return "elected " + key + " " + leader.backendPid() + " "
-                    + leader.since().orElseThrow() + " " + leader.instanceId();
         }
     }
 
@@ -43,39 +35,22 @@ sealed interface Notice {
         }
     }
 
-    /** Whoever leads is asked to say so. */
-    record WhoLeads(LockKey key) implements Notice {
-        @Override
-        public String toString() {
-            return "who " + key;
-        }
-    }
-
-    /** Reads what {@code toString()} of a notice writes; empty for anything else, which isn't for this version. */
+    /** Reads exactly what {@code toString()} of a notice writes; empty for anything else, which isn't for this version. */
     static Optional<Notice> parse(String payload) {
-        String[] words = payload.split(" ", 5);
-        if (words.length < 2) {
+        int space = payload.indexOf(' ');
+        if (space < 0) {
             return Optional.empty();
         }
         try {
-            LockKey key = LockKey.parse(words[1]);
-            return switch (words[0]) {
+            LockKey key = LockKey.parse(payload.substring(space + 1));
+            Optional<Notice> notice = switch (payload.substring(0, space)) {
                 case "released" -> Optional.of(new Released(key));
                 case "freed" -> Optional.of(new Freed(key));
                 case "resign" -> Optional.of(new ResignRequest(key));
-                case "who" -> Optional.of(new WhoLeads(key));
-                case "elected" ->
-                    words.length < 5
-                            ? Optional.empty()
-                            : Optional.of(new Elected(
-                                    key,
-                                    new LeaderInfo(
-                                            words[4],
-                                            Integer.parseInt(words[2]),
-                                            Optional.of(Instant.parse(words[3])))));
                 default -> Optional.empty();
             };
-        } catch (IllegalArgumentException | DateTimeParseException e) {
+            return notice.filter(read -> read.toString().equals(payload));
+        } catch (IllegalArgumentException e) {
             return Optional.empty();
         }
     }

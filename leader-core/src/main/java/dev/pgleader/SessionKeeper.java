@@ -4,12 +4,8 @@ import dev.pgleader.lock.LockSession;
 import dev.pgleader.lock.LockSessionException;
 import dev.pgleader.lock.LockSessionException.Fault;
 import java.time.Duration;
-import java.util.EnumSet;
-import java.util.Set;
 import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * Keeps the one session of an election: opens it, with a delay after each failure, notes what it has proved, and gives it up.
@@ -17,37 +13,28 @@ import org.slf4j.LoggerFactory;
  */
 final class SessionKeeper {
 
-    private static final Logger LOG = LoggerFactory.getLogger(SessionKeeper.class);
-    private static final long REMINDER_NANOS = Duration.ofMinutes(5).toNanos();
-
-    /** Opens a session, or throws. */
-    @FunctionalInterface
-    interface Opener {
-        LockSession open() throws LockSessionException;
-    }
+    private static final Log LOG = Log.of(SessionKeeper.class);
 
     /** What is known of the session; for the status. */
     record View(
             LockSession.@Nullable Facts facts,
             @Nullable Long lastCheckAt,
-            @Nullable Outage outage) {}
+            @Nullable Problem problem) {}
 
     private final String name;
-    private final ElectorOptions options;
-    private final Opener opener;
-    private final Ticker ticker;
-    private final Backoff backoff;
+    private final LockSession.Settings settings;
+    private final ElectionLoop.Surroundings surroundings;
+    private final TakeoverGuard takeover;
+    private final ProblemLog problems;
     private final Consumer<Consumer<ElectionObserver>> observers;
+    private final long retryNanos;
 
     private volatile @Nullable LockSession session;
     private volatile View view = new View(null, null, null);
 
+    private long lastOpenAt;
     private long nextOpenAt;
     private long openedAt;
-    private long takeoverSafeAt;
-    private LockSession.@Nullable ServerRun lastRun;
-    private long nextReminderAt;
-    private final Set<Fault> reported = EnumSet.noneOf(Fault.class);
 
     /**
      * A keeper without a session.
@@ -56,19 +43,20 @@ final class SessionKeeper {
      */
     SessionKeeper(
             String name,
+            LockSession.Settings settings,
             ElectorOptions options,
-            Opener opener,
-            Ticker ticker,
-            Backoff backoff,
+            ElectionLoop.Surroundings surroundings,
             Consumer<Consumer<ElectionObserver>> observers) {
         this.name = name;
-        this.options = options;
-        this.opener = opener;
-        this.ticker = ticker;
-        this.backoff = backoff;
+        this.settings = settings;
+        this.surroundings = surroundings;
         this.observers = observers;
-        this.nextOpenAt = ticker.nanos();
-        this.takeoverSafeAt = nextOpenAt;
+        this.retryNanos = options.retryInterval().toNanos();
+        long now = surroundings.ticker().nanos();
+        this.takeover = new TakeoverGuard(options, now);
+        this.problems = new ProblemLog(name);
+        this.lastOpenAt = now - retryNanos;
+        this.nextOpenAt = now;
     }
 
     /** The session; null while there is none. */
@@ -94,81 +82,80 @@ final class SessionKeeper {
         return nextOpenAt;
     }
 
-    /** When the session was opened. */
-    long openedAt() {
-        return openedAt;
+    /** Which locks may be led under, and from when on. */
+    TakeoverGuard takeover() {
+        return takeover;
     }
 
-    /** From when on a lock that was granted can't be under somebody else's lease any more, as far as AUTO can tell. */
-    long takeoverSafeAt() {
-        return takeoverSafeAt;
-    }
-
-    /** Opens a session; if that fails, there is none, and the next attempt is due later. */
-    void open() {
-        long startedAt = ticker.nanos();
+    /** Opens a session; if that fails, there is none, and the next attempt is due later. Returns whether there is one. */
+    boolean open() {
+        long startedAt = surroundings.ticker().nanos();
+        lastOpenAt = startedAt;
         LockSession opened;
         try {
-            opened = opener.open();
+            opened = surroundings.sessions().open(settings);
         } catch (LockSessionException e) {
             failedToOpen(e.fault(), String.valueOf(e.getMessage()), e);
-            return;
-        } catch (RuntimeException e) {
-            failedToOpen(Fault.UNREACHABLE, "Opening a session failed: " + e, e);
-            return;
+            return false;
+        } catch (Throwable e) {
+            failedToOpen(Fault.UNREACHABLE, "Opening a session failed: " + ProblemLog.describe(e), e);
+            return false;
         }
         session = opened;
-        openedAt = ticker.nanos();
+        openedAt = surroundings.ticker().nanos();
         LockSession.Facts facts = opened.facts();
-        long safeAt = takeoverSafeAt(facts);
-        takeoverSafeAt = safeAt - takeoverSafeAt > 0 ? safeAt : takeoverSafeAt;
-        lastRun = lastRun == null ? facts.server() : facts.server().knowing(lastRun);
-        view = new View(facts, view.lastCheckAt(), view.outage());
+        takeover.opened(facts, openedAt);
+        view = new View(facts, view.lastCheckAt(), view.problem());
         Duration took = Duration.ofNanos(openedAt - startedAt);
         observers.accept(observer -> observer.sessionOpened(took));
         LOG.debug("[{}] Session open: {}", name, facts);
+        return true;
     }
 
-    private void failedToOpen(Fault fault, String message, Exception cause) {
-        nextOpenAt = ticker.nanos() + backoff.afterFailure().toNanos();
+    private void failedToOpen(Fault fault, String message, Throwable cause) {
+        nextOpenAt = lastOpenAt + surroundings.backoff().afterFailure(fault).toNanos();
         report(fault, message, cause);
     }
 
-    private long takeoverSafeAt(LockSession.Facts facts) {
-        long lease = options.leaseDuration().toNanos();
-        boolean forgot = lastRun != null && facts.server().isAnotherThan(lastRun);
-        long uptime = Math.max(0, Math.min(facts.serverUptime().toNanos(), lease));
-        return forgot ? openedAt + lease : openedAt + lease - uptime;
-    }
-
     /** The server answered as it should: whatever was wrong before is over. */
-    void proved() {
-        proved(view.lastCheckAt());
+    void proved(long now) {
+        LockSession current = requireSession();
+        Problem problem = view.problem();
+        if (problem != null) {
+            long lasted = Duration.ofNanos(now - problem.since()).toMillis();
+            LockSession.Facts facts = current.facts();
+            LOG.info(
+                    "[{}] Session back after {} ms: backend {} of database {} on {}",
+                    name,
+                    lasted,
+                    facts.backendPid(),
+                    facts.database(),
+                    facts.serverAddress());
+        }
+        view = new View(current.facts(), view.lastCheckAt(), null);
+        if (now - openedAt >= retryNanos) {
+            surroundings.backoff().reset();
+        }
     }
 
     /** A check that began then has proved the session. */
-    void proved(@Nullable Long checkedAt) {
-        LockSession current = requireSession();
-        Outage outage = view.outage();
-        long now = ticker.nanos();
-        if (outage != null) {
-            long lasted = Duration.ofNanos(now - outage.since()).toMillis();
-            LOG.info("[{}] Session back after {} ms, {}", name, lasted, current);
-        }
-        view = new View(current.facts(), checkedAt, null);
-        if (now - openedAt >= options.healthCheckInterval().toNanos()) {
-            backoff.reset();
-        }
+    void checked(long startedAt, long now) {
+        proved(now);
+        view = new View(view.facts(), startedAt, null);
     }
 
     /** Takes the session out of use; whoever gets it {@linkplain #end ends} it. */
     @Nullable
-    LockSession giveUp() {
+    LockSession giveUp(Fault fault) {
         LockSession lost = session;
         session = null;
-        long now = ticker.nanos();
-        boolean wasShort = now - openedAt < options.healthCheckInterval().toNanos();
-        nextOpenAt = wasShort ? now + backoff.afterFailure().toNanos() : now;
+        long now = surroundings.ticker().nanos();
+        long longEnough = lastOpenAt + retryNanos;
+        boolean wasShort = now - openedAt < retryNanos;
+        long next = wasShort
+                ? lastOpenAt + surroundings.backoff().afterFailure(fault).toNanos()
+                : longEnough;
+        nextOpenAt = next - now > 0 ? next : now;
         return lost;
     }
 
@@ -177,7 +164,7 @@ final class SessionKeeper {
         if (lost != null) {
             try {
                 lost.abort();
-            } catch (RuntimeException e) {
+            } catch (Throwable e) {
                 LOG.warn("[{}] Aborting {} failed", name, lost, e);
             }
         }
@@ -192,31 +179,22 @@ final class SessionKeeper {
             idle.close();
             view = new View(null, view.lastCheckAt(), null);
         }
-        nextOpenAt = ticker.nanos();
-        backoff.reset();
+        nextOpenAt = surroundings.ticker().nanos();
+        surroundings.backoff().reset();
     }
 
     /** Opens no session before that time is over. */
     void postponeOpening(Duration delay) {
-        nextOpenAt = ticker.nanos() + delay.toNanos();
+        nextOpenAt = surroundings.ticker().nanos() + delay.toNanos();
     }
 
-    /** An outage is one line at its start, one for each new kind of fault, and now and then a reminder. */
     private void report(Fault fault, String message, @Nullable Throwable cause) {
-        Outage known = view.outage();
-        long now = ticker.nanos();
-        if (known == null) {
-            reported.clear();
-        }
-        if (reported.add(fault) || now - nextReminderAt >= 0) {
-            String lasting = known == null
-                    ? ""
-                    : " for " + Duration.ofNanos(now - known.since()).toSeconds() + " s";
-            LOG.warn("[{}] No trustworthy session{}: {}: {}", name, lasting, fault, message);
-            LOG.debug("[{}] The cause", name, cause);
-            nextReminderAt = now + REMINDER_NANOS;
-        }
-        view = new View(null, view.lastCheckAt(), new Outage(fault, message, known == null ? now : known.since()));
+        Problem known = view.problem();
+        long now = surroundings.ticker().nanos();
+        problems.report(known, fault, message, cause, now);
+        long since = known == null ? now : known.since();
+        view = new View(
+                null, view.lastCheckAt(), new Problem(LeaderStatus.Problem.Kind.SESSION, fault, message, since));
         observers.accept(observer -> observer.sessionFailed(fault, message));
     }
 }

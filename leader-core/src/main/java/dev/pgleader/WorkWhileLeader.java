@@ -3,13 +3,12 @@ package dev.pgleader;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.BiConsumer;
 import org.jspecify.annotations.Nullable;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /** Runs {@link LeaderWork} on a thread of its own in each term, and lets a term end only when that thread has. */
 final class WorkWhileLeader implements LeadershipListener {
 
-    private static final Logger LOG = LoggerFactory.getLogger(WorkWhileLeader.class);
+    private static final Log LOG = Log.of(WorkWhileLeader.class);
+    private static final long LOOK_FOR_EXIT_MILLIS = 200;
 
     private final String electorName;
     private final LeaderWork work;
@@ -30,7 +29,8 @@ final class WorkWhileLeader implements LeadershipListener {
 
         Run(Leadership leadership) {
             this.leadership = leadership;
-            this.thread = CallbackQueue.daemon(this::doWork, "pg-leader-" + electorName + "-work-" + leadership.term());
+            this.thread =
+                    CallbackThreads.daemon(this::doWork, "pg-leader-" + electorName + "-work-" + leadership.term());
         }
 
         void end() {
@@ -72,12 +72,15 @@ final class WorkWhileLeader implements LeadershipListener {
         }
     }
 
-    /** A pool's interrupt doesn't mean that the work has stopped, and only that ends the term. */
+    /**
+     * A pool's interrupt doesn't mean that the work has stopped, and only that ends the term. Work that has called {@link
+     * System#exit} has ended, too: it waits for the shutdown hooks, one of which may wait here.
+     */
     private static void joinUninterruptibly(Thread running) {
         boolean interrupted = false;
-        while (running.isAlive()) {
+        while (running.isAlive() && !JvmExit.isCalledBy(running)) {
             try {
-                running.join();
+                running.join(LOOK_FOR_EXIT_MILLIS);
             } catch (InterruptedException e) {
                 interrupted = true;
             }

@@ -1,21 +1,26 @@
 package dev.pgleader;
 
 import dev.pgleader.lock.LockKey;
+import dev.pgleader.lock.LockSession;
+import dev.pgleader.lock.LockSessionException;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import java.util.random.RandomGenerator;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One instance's part in a {@link Spread}: which of the free keys it may try now, and which key it gives up. Of the election
- * thread; all times are readings of the election's {@link Ticker}.
+ * One instance's part in a {@link Spread}: which of the free keys it may try now, and which key it resigns. Instances that compete
+ * for the same keys count each other by a shared lock on a key made of those keys. Of the election thread; all times are readings
+ * of the election's {@link Ticker}.
  */
-final class Spreading {
+final class FairShare {
 
     private static final int MOST_DOUBLINGS = 10;
 
@@ -25,10 +30,11 @@ final class Spreading {
 
     private final Map<LockKey, Long> freeSince = new HashMap<>();
     private long nextRebalanceAt;
+    private @Nullable LockKey joined;
     private @Nullable LockKey lastSurplus;
     private int doublings;
 
-    Spreading(Spread spread, ElectorOptions options, RandomGenerator random, long now) {
+    FairShare(Spread spread, ElectorOptions options, RandomGenerator random, long now) {
         this.timeNanos = spread.time(options).toNanos();
         this.rebalanceInterval = spread.rebalanceInterval();
         this.random = random;
@@ -47,9 +53,40 @@ final class Spreading {
         return news;
     }
 
-    /** Another instance has only now found that keys are free: it is not to come late for it. */
-    void countAnew(long now) {
-        freeSince.replaceAll((key, since) -> now);
+    /**
+     * The key that tells the instances that compete for exactly these keys: another service in the same database, or an instance
+     * with another set of keys, isn't counted.
+     */
+    static LockKey membersKey(Collection<LockKey> keys) {
+        return LockKey.named("pgleader/members/"
+                + keys.stream().map(LockKey::toString).sorted().toList());
+    }
+
+    /** Joins and leaves the count of members, so that this instance is in it exactly while it competes for {@code keys}. */
+    void updateMembership(LockSession session, Collection<LockKey> keys, boolean competes) throws LockSessionException {
+        LockKey wanted = rebalanceInterval == null || !competes ? null : membersKey(keys);
+        if (Objects.equals(wanted, joined)) {
+            return;
+        }
+        if (joined != null) {
+            session.leave(joined);
+            joined = null;
+        }
+        if (wanted != null) {
+            session.join(wanted);
+            joined = wanted;
+        }
+    }
+
+    /** The session is a new one, which is counted nowhere yet. */
+    void forget() {
+        joined = null;
+        freeSince.clear();
+    }
+
+    /** How many instances compete for the keys, this one among them. */
+    int countMembers(LockSession session) throws LockSessionException {
+        return joined == null ? 1 : session.countMembers(joined);
     }
 
     /**
@@ -81,11 +118,6 @@ final class Spreading {
 
     private long delay(int held, int total) {
         return (long) ((double) timeNanos * held / total);
-    }
-
-    /** Whether it takes note of who else is there. */
-    boolean rebalances() {
-        return rebalanceInterval != null;
     }
 
     /** Whether instances are to be counted, to find out whether this one leads more than its share. */

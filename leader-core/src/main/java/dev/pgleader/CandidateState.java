@@ -4,16 +4,16 @@ import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What one elector is in the election for its key, and how that changes: a pure function from what it is and what happens
- * to what it becomes and what is to be done. It reads no clock; all times are readings of the election's {@link Ticker}.
+ * The state of one candidate, and the pure function that changes it: from a state and a {@link Signal} to the next state and
+ * the {@link Effect}s to carry out. It reads no clock; all times are readings of the election's {@link Ticker}.
  *
- * @param phase where it stands
+ * @param phase what the candidate is now, named as {@link LeaderStatus.Role} names it
  * @param terms how many terms it has led so far
  * @param failedStarts how many terms in a row ended because the leader's work couldn't start
- * @param paused whether it sits the election out
- * @param closing whether it leaves the election as soon as it may
+ * @param paused whether it doesn't compete until it's resumed
+ * @param closing whether it stops as soon as it may
  */
-record Candidacy(Phase phase, long terms, int failedStarts, boolean paused, boolean closing) {
+record CandidateState(Phase phase, long terms, int failedStarts, boolean paused, boolean closing) {
 
     /** A candidate whose work can't start waits for at most 32 times the cool-down. */
     private static final int MOST_COOL_DOWN_DOUBLINGS = 5;
@@ -38,15 +38,18 @@ record Candidacy(Phase phase, long terms, int failedStarts, boolean paused, bool
      * @param giveUpBy for how long, if it is closing
      * @param coolsDown whether it lets others go first then, because it gave way of its own accord
      */
-    record Draining(long giveUpBy, boolean coolsDown) implements Phase {}
+    record Revoking(long giveUpBy, boolean coolsDown) implements Phase {}
 
-    /** Out of the election for good. */
-    record Closed() implements Phase {}
+    /** Takes no part in the election. */
+    record Stopped() implements Phase {}
 
     sealed interface Signal {}
 
     /** The lock was granted and a check has shown it. */
     record LockTaken(long actFrom) implements Signal {}
+
+    /** The former leader gave this lock up in order, so there is no other lease to wait for. */
+    record Vouched() implements Signal {}
 
     /** The lock isn't held any more, or can't be trusted to be. */
     record LockLost(RevocationReason reason) implements Signal {}
@@ -67,7 +70,12 @@ record Candidacy(Phase phase, long terms, int failedStarts, boolean paused, bool
 
     record Resume() implements Signal {}
 
-    record Close() implements Signal {}
+    /**
+     * The candidate is to stop.
+     *
+     * @param revokeTimeout how long the lock is kept for the callbacks at the most; not longer than {@link Times#revokeTimeout}
+     */
+    record Close(long revokeTimeout) implements Signal {}
 
     /** Nothing happened but that time went by. */
     record Tick() implements Signal {}
@@ -81,13 +89,13 @@ record Candidacy(Phase phase, long terms, int failedStarts, boolean paused, bool
     record EndTerm(RevocationReason reason) implements Effect {}
 
     /**
-     * Give the lock back.
+     * Release the lock.
      *
      * @param afterTerm whether a term of this instance was the last under that lock
      */
-    record Unlock(boolean afterTerm) implements Effect {}
+    record ReleaseLock(boolean afterTerm) implements Effect {}
 
-    record Transition(Candidacy next, List<Effect> effects) {}
+    record Transition(CandidateState next, List<Effect> effects) {}
 
     /**
      * The times that a transition depends on, in nanoseconds.
@@ -102,9 +110,17 @@ record Candidacy(Phase phase, long terms, int failedStarts, boolean paused, bool
         return times.coolDown() << MOST_COOL_DOWN_DOUBLINGS;
     }
 
-    /** A candidate that has led {@code terms} terms before and competes at once. */
-    static Candidacy start(long terms, boolean paused, long now) {
-        return new Candidacy(new Follower(now), terms, 0, paused, false);
+    /** A candidate before its first start. */
+    static CandidateState stopped() {
+        return new CandidateState(new Stopped(), 0, 0, false, false);
+    }
+
+    /**
+     * A candidate that has led {@code terms} terms before and competes at once, or as soon as the callbacks of the last one have
+     * returned.
+     */
+    static CandidateState start(long terms, boolean paused, boolean drained, long now) {
+        return new CandidateState(drained ? new Follower(now) : new Revoking(now, false), terms, 0, paused, false);
     }
 
     boolean holdsLock() {
@@ -115,8 +131,13 @@ record Candidacy(Phase phase, long terms, int failedStarts, boolean paused, bool
         return phase instanceof Leader;
     }
 
-    boolean isClosed() {
-        return phase instanceof Closed;
+    /** Whether its term is over and the callbacks of that term haven't all returned. */
+    boolean isEndingTerm() {
+        return phase instanceof Resigning || phase instanceof Revoking;
+    }
+
+    boolean isStopped() {
+        return phase instanceof Stopped;
     }
 
     /** Whether it competes for the lock now. */
@@ -133,8 +154,8 @@ record Candidacy(Phase phase, long terms, int failedStarts, boolean paused, bool
             return takingOver.actFrom();
         } else if (phase instanceof Resigning resigning) {
             return resigning.releaseBy();
-        } else if (phase instanceof Draining draining) {
-            return closing ? (Long) draining.giveUpBy() : null;
+        } else if (phase instanceof Revoking revoking) {
+            return closing ? (Long) revoking.giveUpBy() : null;
         }
         return null;
     }
@@ -156,8 +177,10 @@ record Candidacy(Phase phase, long terms, int failedStarts, boolean paused, bool
             return withPaused(true).onStepDown(RevocationReason.RESIGNED, 0, now, times);
         } else if (signal instanceof Resume) {
             return stay(withPaused(false));
-        } else if (signal instanceof Close) {
-            return onClose(now, times);
+        } else if (signal instanceof Close close) {
+            return onClose(now, new Times(times.coolDown(), Math.min(close.revokeTimeout(), times.revokeTimeout())));
+        } else if (signal instanceof Vouched) {
+            return phase instanceof TakingOver ? beginTerm() : stay(this);
         }
         return onTick(now);
     }
@@ -172,14 +195,14 @@ record Candidacy(Phase phase, long terms, int failedStarts, boolean paused, bool
     private Transition beginTerm() {
         long term = terms + 1;
         return new Transition(
-                new Candidacy(new Leader(), term, failedStarts, paused, closing), List.of(new BeginTerm(term)));
+                new CandidateState(new Leader(), term, failedStarts, paused, closing), List.of(new BeginTerm(term)));
     }
 
     private Transition onLockLost(RevocationReason reason, long now, Times times) {
         if (phase instanceof Leader) {
-            return new Transition(with(new Draining(now + times.revokeTimeout(), false)), List.of(new EndTerm(reason)));
+            return new Transition(with(new Revoking(now + times.revokeTimeout(), false)), List.of(new EndTerm(reason)));
         } else if (phase instanceof Resigning resigning) {
-            return stay(with(new Draining(resigning.releaseBy(), true)));
+            return stay(with(new Revoking(resigning.releaseBy(), true)));
         } else if (phase instanceof TakingOver) {
             return stay(with(new Follower(now)));
         }
@@ -190,7 +213,7 @@ record Candidacy(Phase phase, long terms, int failedStarts, boolean paused, bool
         if (phase instanceof Leader) {
             return new Transition(with(new Resigning(now + times.revokeTimeout())), List.of(new EndTerm(reason)));
         } else if (phase instanceof TakingOver) {
-            return new Transition(with(new Follower(now + coolDown)), List.of(new Unlock(false)));
+            return new Transition(with(new Follower(now + coolDown)), List.of(new ReleaseLock(false)));
         } else if (phase instanceof Follower follower) {
             return stay(with(new Follower(Math.max(follower.notBefore() - now, coolDown) + now)));
         }
@@ -206,15 +229,15 @@ record Candidacy(Phase phase, long terms, int failedStarts, boolean paused, bool
 
     private Transition onDrained(long now, Times times) {
         if (phase instanceof Resigning) {
-            return new Transition(afterTerm(now + coolDownAfterTerm(times)), List.of(new Unlock(true)));
-        } else if (phase instanceof Draining draining) {
-            return stay(afterTerm(draining.coolsDown() ? now + coolDownAfterTerm(times) : now));
+            return new Transition(afterTerm(now + coolDownAfterTerm(times)), List.of(new ReleaseLock(true)));
+        } else if (phase instanceof Revoking revoking) {
+            return stay(afterTerm(revoking.coolsDown() ? now + coolDownAfterTerm(times) : now));
         }
         return stay(this);
     }
 
-    private Candidacy afterTerm(long notBefore) {
-        return with(closing ? new Closed() : new Follower(notBefore));
+    private CandidateState afterTerm(long notBefore) {
+        return with(closing ? new Stopped() : new Follower(notBefore));
     }
 
     private long coolDownAfterTerm(Times times) {
@@ -223,13 +246,19 @@ record Candidacy(Phase phase, long terms, int failedStarts, boolean paused, bool
     }
 
     private Transition onClose(long now, Times times) {
-        Candidacy leaving = new Candidacy(phase, terms, failedStarts, paused, true);
+        CandidateState leaving = new CandidateState(phase, terms, failedStarts, paused, true);
         if (phase instanceof Leader) {
             return leaving.onStepDown(RevocationReason.CLOSED, 0, now, times);
         } else if (phase instanceof TakingOver) {
-            return new Transition(leaving.with(new Closed()), List.of(new Unlock(false)));
+            return new Transition(leaving.with(new Stopped()), List.of(new ReleaseLock(false)));
         } else if (phase instanceof Follower) {
-            return stay(leaving.with(new Closed()));
+            return stay(leaving.with(new Stopped()));
+        } else if (phase instanceof Resigning resigning) {
+            long releaseIn = Math.min(resigning.releaseBy() - now, times.revokeTimeout());
+            return stay(leaving.with(new Resigning(now + releaseIn)));
+        } else if (phase instanceof Revoking revoking) {
+            long giveUpIn = Math.min(revoking.giveUpBy() - now, times.revokeTimeout());
+            return stay(leaving.with(new Revoking(now + giveUpIn, revoking.coolsDown())));
         }
         return stay(leaving);
     }
@@ -238,27 +267,27 @@ record Candidacy(Phase phase, long terms, int failedStarts, boolean paused, bool
         if (phase instanceof TakingOver takingOver && now - takingOver.actFrom() >= 0) {
             return beginTerm();
         } else if (phase instanceof Resigning resigning && now - resigning.releaseBy() >= 0) {
-            Phase next = closing ? new Closed() : new Draining(now, true);
-            return new Transition(with(next), List.of(new Unlock(true)));
-        } else if (closing && phase instanceof Draining draining && now - draining.giveUpBy() >= 0) {
-            return stay(with(new Closed()));
+            Phase next = closing ? new Stopped() : new Revoking(now, true);
+            return new Transition(with(next), List.of(new ReleaseLock(true)));
+        } else if (closing && phase instanceof Revoking revoking && now - revoking.giveUpBy() >= 0) {
+            return stay(with(new Stopped()));
         }
         return stay(this);
     }
 
-    private Candidacy with(Phase next) {
-        return new Candidacy(next, terms, failedStarts, paused, closing);
+    private CandidateState with(Phase next) {
+        return new CandidateState(next, terms, failedStarts, paused, closing);
     }
 
-    private Candidacy withFailedStarts(int count) {
-        return new Candidacy(phase, terms, count, paused, closing);
+    private CandidateState withFailedStarts(int count) {
+        return new CandidateState(phase, terms, count, paused, closing);
     }
 
-    private Candidacy withPaused(boolean value) {
-        return new Candidacy(phase, terms, failedStarts, value, closing);
+    private CandidateState withPaused(boolean value) {
+        return new CandidateState(phase, terms, failedStarts, value, closing);
     }
 
-    private static Transition stay(Candidacy same) {
+    private static Transition stay(CandidateState same) {
         return new Transition(same, List.of());
     }
 }

@@ -1,0 +1,98 @@
+package dev.pgleader;
+
+import java.time.Duration;
+import java.util.concurrent.locks.LockSupport;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The one thread of an election: it takes the turns of an {@link ElectionLoop} for as long as there are candidates. Nothing
+ * else ends it; after a defect it goes on with a new session.
+ */
+final class ElectionThread {
+
+    private static final Log LOG = Log.of(ElectionThread.class);
+    private static final Duration PAUSE_AFTER_DEFECT = Duration.ofMillis(500);
+
+    private final String name;
+    private final ElectionLoop loop;
+    private final Mailbox mailbox;
+    private final Object starting = new Object();
+    private volatile @Nullable Thread thread;
+
+    ElectionThread(String name, ElectionLoop loop, Mailbox mailbox) {
+        this.name = name;
+        this.loop = loop;
+        this.mailbox = mailbox;
+        mailbox.onPost(this::wake);
+    }
+
+    /**
+     * Has a command run on the election thread, which is started if there is none.
+     *
+     * @throws Error if no thread can be started; then the command isn't run
+     */
+    void startWith(Runnable command) {
+        synchronized (starting) {
+            if (thread == null) {
+                Thread started = CallbackThreads.daemon(this::run, "pg-leader-" + name);
+                started.start();
+                thread = started;
+            }
+            mailbox.post(command);
+        }
+    }
+
+    private void wake() {
+        loop.wake();
+        LockSupport.unpark(thread);
+    }
+
+    /** Breaks off what the election thread waits for, and with it the session. */
+    void breakOff() {
+        loop.abortSession();
+        Thread running = thread;
+        if (running != null) {
+            running.interrupt();
+        }
+    }
+
+    private void run() {
+        while (true) {
+            try {
+                // Only breakOff() interrupts this thread, and what it was to end has ended.
+                Thread.interrupted();
+                long waitNanos = loop.step();
+                if (loop.isDeserted()) {
+                    if (endIfIdle()) {
+                        return;
+                    }
+                } else if (!mailbox.isCalling()) {
+                    loop.await(waitNanos);
+                }
+            } catch (Throwable defect) {
+                recover(defect);
+            }
+        }
+    }
+
+    private void recover(Throwable defect) {
+        try {
+            LOG.error("[{}] Defect in the election; it goes on with a new session", name, defect);
+            loop.loseSession(defect, PAUSE_AFTER_DEFECT);
+        } catch (Throwable again) {
+            // The next turn takes back what is still to be taken back: it finds that there is no session.
+            LOG.error("[{}] Defect while giving the session up", name, again);
+        }
+        LockSupport.parkNanos(this, PAUSE_AFTER_DEFECT.toNanos());
+    }
+
+    private boolean endIfIdle() {
+        synchronized (starting) {
+            if (!mailbox.isEmpty()) {
+                return false;
+            }
+            thread = null;
+            return true;
+        }
+    }
+}
