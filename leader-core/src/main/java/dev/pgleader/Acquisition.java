@@ -85,6 +85,12 @@ final class Acquisition {
         return capacity.problem();
     }
 
+    /** When a lock was tried last; null before the first time. For any thread. */
+    @Nullable
+    Long lastAttemptAt() {
+        return schedule.lastAttemptAt();
+    }
+
     /** Ends a wait in the server's queue, if that costs no leadership, and with it the session. For any thread. */
     void breakOffQueueing(@Nullable LockSession session) {
         queueWait.breakOff(session);

@@ -237,7 +237,10 @@ final class Candidate {
             publish();
         }
         tellCallbacks();
-        return dispatcher.retry() & observers.retry() & futures.retry();
+        boolean listenersHaveThread = dispatcher.retry();
+        boolean observersHaveThread = observers.retry();
+        boolean futuresHaveThread = futures.retry();
+        return listenersHaveThread && observersHaveThread && futuresHaveThread;
     }
 
     // ---- the lock that is to be released

@@ -66,19 +66,14 @@ final class ElectionLoop {
 
     // ---- for other threads
 
+    /** What the status tells of the session. */
     SessionKeeper.View view() {
         return keeper.view();
     }
 
-    /** Why candidates get no lock though the session is good. */
-    @Nullable
-    Problem capacityProblem() {
-        return acquisition.problem();
-    }
-
-    @Nullable
-    Long lastAttemptAt() {
-        return schedule.lastAttemptAt();
+    /** What the status tells of the tries. */
+    Acquisition acquisition() {
+        return acquisition;
     }
 
     /** Ends the current wait, or the next one. */
@@ -429,19 +424,16 @@ final class ElectionLoop {
 
     /** Asks whoever leads to resign, in this turn or not at all. */
     void requestResignation(Candidate candidate, CompletableFuture<Void> sent) {
-        Runnable refuse = () -> candidate.futures.fail(
-                sent, noSession("The request to resign " + candidate.name + " couldn't be sent"));
-        if (keeper.session() == null) {
-            refuse.run();
-            return;
-        }
         messages.requestResignation(candidate.key, wasSent -> {
             if (wasSent) {
-                candidate.futures.aside(() -> sent.complete(null));
+                candidate.futures.complete(sent);
             } else {
-                refuse.run();
+                candidate.futures.fail(sent, noSession("The request to resign couldn't be sent"));
             }
         });
+        if (keeper.session() == null) {
+            messages.forget();
+        }
     }
 
     /** What callers want to know, to be answered in this turn. */

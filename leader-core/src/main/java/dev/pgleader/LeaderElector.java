@@ -168,7 +168,7 @@ public final class LeaderElector implements AutoCloseable {
         }
     }
 
-    /** Has the first run begin when {@code others} has ended; before anyone else knows of this elector. */
+    /** Has the first run begin when that of {@code other} has ended; before anyone else knows of this elector. */
     void succeed(LeaderElector other) {
         run = other.run;
     }

@@ -1,9 +1,7 @@
 package dev.pgleader;
 
 import java.util.Queue;
-import java.util.Set;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.Executor;
 
@@ -14,7 +12,7 @@ import java.util.concurrent.Executor;
 final class PendingFutures {
 
     private final Executor executor;
-    private final Set<CompletableFuture<Leadership>> untilElected = ConcurrentHashMap.newKeySet();
+    private final Queue<CompletableFuture<Leadership>> untilElected = new ConcurrentLinkedQueue<>();
     private final Queue<CompletableFuture<Void>> untilReleased = new ConcurrentLinkedQueue<>();
     /** What no thread could be had for. */
     private final Queue<Runnable> postponed = new ConcurrentLinkedQueue<>();
@@ -29,13 +27,12 @@ final class PendingFutures {
     }
 
     void forget(CompletableFuture<Leadership> future) {
-        untilElected.remove(future);
+        untilElected.removeIf(each -> each == future);
     }
 
     void completeElected(Leadership leadership) {
-        for (CompletableFuture<Leadership> future : untilElected) {
+        for (CompletableFuture<Leadership> future = untilElected.poll(); future != null; future = untilElected.poll()) {
             complete(future, leadership);
-            untilElected.remove(future);
         }
     }
 
@@ -46,9 +43,12 @@ final class PendingFutures {
 
     void completeReleased() {
         for (CompletableFuture<Void> future = untilReleased.poll(); future != null; future = untilReleased.poll()) {
-            CompletableFuture<Void> released = future;
-            aside(() -> released.complete(null));
+            complete(future);
         }
+    }
+
+    void complete(CompletableFuture<Void> future) {
+        aside(() -> future.complete(null));
     }
 
     <T> void complete(CompletableFuture<T> future, T value) {

@@ -29,8 +29,9 @@ final class StatusReport {
                 Optional.ofNullable(standing.knownLeader()),
                 Optional.ofNullable(view.facts()).map(StatusReport::session),
                 since(view.lastCheckAt(), now),
-                since(loop.lastAttemptAt(), now),
-                Optional.ofNullable(problem(standing, role, view, loop.capacityProblem()))
+                since(loop.acquisition().lastAttemptAt(), now),
+                Optional.ofNullable(
+                                problem(standing, role, view, loop.acquisition().problem()))
                         .map(problem -> new LeaderStatus.Problem(
                                 problem.kind(),
                                 Optional.ofNullable(problem.fault()),
