@@ -115,6 +115,16 @@ final class Candidate {
         return Optional.ofNullable(standing.leadership()).filter(Leadership::isValid);
     }
 
+    /** Ends the leadership now, and lets no other term begin in that run. */
+    void stop(CandidateRun leaving) {
+        synchronized (leaving) {
+            leaving.stop();
+            if (run == leaving) {
+                standing.lease().revoke();
+            }
+        }
+    }
+
     /** Counts callbacks as returned that have called {@link System#exit}, which never returns. */
     void abandonExitingCallbacks() {
         if (dispatcher.isExiting()) {
@@ -166,7 +176,7 @@ final class Candidate {
         }
         boolean changed = !state.equals(transition.next());
         state = transition.next();
-        if (!state.wantsLock(now) && state.holdsLock()) {
+        if (state.holdsLock() || state.paused()) {
             condition.forget();
         }
         if (changed) {
@@ -255,6 +265,11 @@ final class Candidate {
         farewell = null;
     }
 
+    /** Whether the server holds the lock for it, even if it's about to be released. */
+    boolean isHeldOnServer() {
+        return state.holdsLock() || farewell != null;
+    }
+
     /** Whether it's out of the election, with nothing left to do. */
     boolean hasLeft() {
         return state.isStopped() && farewell == null;
@@ -328,7 +343,7 @@ final class Candidate {
     private void publish(@Nullable Problem problem) {
         Term last = term;
         Leadership leadership = last == null || last.endedBy != null ? null : last.leadership;
-        standing = new Standing(
+        Standing next = new Standing(
                 role(state.phase()),
                 state.paused(),
                 state.terms(),
@@ -337,6 +352,13 @@ final class Candidate {
                 last == null ? null : last.endedBy == null ? standing.lastRevocation() : last.endedBy,
                 standing.knownLeader(),
                 problem);
+        CandidateRun current = run;
+        synchronized (current) {
+            if (current.isStopping()) {
+                next.lease().revoke();
+            }
+            standing = next;
+        }
     }
 
     private static LeaderStatus.Role role(CandidateState.Phase phase) {

@@ -246,7 +246,7 @@ final class ElectionLoop {
             return false;
         }
         Set<LockKey> expected = new HashSet<>(granted);
-        candidates.that(candidate -> candidate.state().holdsLock()).forEach(each -> expected.add(each.key));
+        expected.addAll(candidates.keysOf(Candidate::isHeldOnServer));
         if (!held.equals(expected)) {
             loseSession(SessionDoubt.of(expected, held, granted));
             return false;
@@ -338,7 +338,11 @@ final class ElectionLoop {
     private void takeLock(Candidate candidate) {
         long now = now();
         messages.took(candidate.key, now);
-        long leadsFrom = keeper.takeover().leadsFrom(now, messages.isVouched(candidate.key, now));
+        boolean vouched = messages.isVouched(candidate.key, now);
+        // Whoever is to stop never leads: passing time releases the lock.
+        long leadsFrom = candidate.isStopping()
+                ? now + LONGEST_WAIT_NANOS
+                : keeper.takeover().leadsFrom(now, vouched);
         if (leadsFrom - now > 0) {
             LOG.info(
                     "[{}] Got the lock, leads in {} ms: the server restarted or failed over less than a lease ago, or a"
@@ -486,7 +490,7 @@ final class ElectionLoop {
             wait = Math.min(wait, keeper.nextOpenAt() - now);
         } else {
             wait = Math.min(wait, Math.min(schedule.untilPollNanos(now), schedule.untilCheckNanos(now)));
-            Long tellingDueAt = messages.tellingDueAt();
+            Long tellingDueAt = messages.tellingDueAt(now);
             Long requestDueAt = messages.requestLookDueAt();
             wait = tellingDueAt == null ? wait : Math.min(wait, tellingDueAt - now);
             wait = requestDueAt == null ? wait : Math.min(wait, requestDueAt - now);

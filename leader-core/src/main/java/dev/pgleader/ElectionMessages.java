@@ -81,8 +81,8 @@ final class ElectionMessages {
 
     /** When there is something to tell next; null if there is nothing. */
     @Nullable
-    Long tellingDueAt() {
-        return outbox.isEmpty() ? null : (Long) nextTellAt;
+    Long tellingDueAt(long now) {
+        return requests.isEmpty() ? outbox.isEmpty() ? null : (Long) nextTellAt : (Long) now;
     }
 
     /** Tells what is due. Whatever the server refuses is tried again for a while: the others find out by themselves, too. */

@@ -151,8 +151,7 @@ public final class LeaderElector implements AutoCloseable {
         CandidateRun leaving;
         synchronized (lifecycle) {
             leaving = run;
-            leaving.stop();
-            candidate.standing().lease().revoke();
+            candidate.stop(leaving);
             if (state == State.STARTED) {
                 requests.signal(
                         candidate,
