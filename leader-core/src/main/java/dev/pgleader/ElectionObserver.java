@@ -35,6 +35,9 @@ public interface ElectionObserver {
     /** Somebody leads, this instance or another. */
     default void leaderChanged(LeaderInfo leader) {}
 
+    /** The elector was closed, and its last term has ended: nothing comes after this. */
+    default void closed() {}
+
     /** That many events were lost to all observers, since one of them was too slow. */
     default void eventsLost(int count) {}
 }

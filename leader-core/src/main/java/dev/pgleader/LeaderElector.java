@@ -163,7 +163,13 @@ public final class LeaderElector implements AutoCloseable {
             }
         }
         if (next == State.CLOSED) {
-            var unused = leaving.ended().thenRun(() -> group.remove(this));
+            var unused = leaving.ended().thenRun(this::depart);
+        }
+    }
+
+    private void depart() {
+        if (group.remove(this)) {
+            candidate.observers.tell(ElectionObserver::closed);
         }
     }
 
@@ -181,7 +187,8 @@ public final class LeaderElector implements AutoCloseable {
         return state != State.STARTED;
     }
 
-    boolean isClosed() {
+    /** Whether it was closed, and so never leads again. */
+    public boolean isClosed() {
         return state == State.CLOSED;
     }
 

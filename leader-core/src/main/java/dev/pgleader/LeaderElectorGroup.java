@@ -216,10 +216,11 @@ public final class LeaderElectorGroup implements AutoCloseable {
         }
     }
 
-    void remove(LeaderElector left) {
+    /** Forgets an elector that has left; returns false if that happened before. */
+    boolean remove(LeaderElector left) {
         synchronized (electors) {
             electors.remove(left.key(), left);
-            electorsByName.remove(left.name(), left);
+            return electorsByName.remove(left.name(), left);
         }
     }
 

@@ -2,11 +2,13 @@ package dev.pgleader.micrometer;
 
 import dev.pgleader.ElectionObserver;
 import dev.pgleader.LeaderElector;
+import dev.pgleader.LeaderStatus;
 import dev.pgleader.Leadership;
 import dev.pgleader.RevocationReason;
 import dev.pgleader.lock.LockSessionException.Fault;
 import io.micrometer.core.instrument.Counter;
 import io.micrometer.core.instrument.Gauge;
+import io.micrometer.core.instrument.Meter;
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.Tag;
 import io.micrometer.core.instrument.Tags;
@@ -14,13 +16,18 @@ import io.micrometer.core.instrument.TimeGauge;
 import io.micrometer.core.instrument.Timer;
 import io.micrometer.core.instrument.binder.MeterBinder;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.EnumMap;
+import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
+import java.util.WeakHashMap;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
 
 /**
- * The meters of one elector. All of them exist from {@link #bindTo} on, whatever has happened yet, and hold on to the elector,
- * so that they don't vanish with it. Each has the tag {@code elector}, the elector's name.
+ * The meters of one elector. All of them exist from {@link #bindTo} on, whatever has happened yet, until the elector is closed.
+ * Each has the tag {@code elector}, the elector's name; where two groups have electors of the same name, give extra tags.
  *
  * <table>
  * <caption>Meters</caption>
@@ -41,9 +48,22 @@ import java.util.concurrent.TimeUnit;
  *     <td>sessions that couldn't be opened or were given up</td></tr>
  * <tr><td>{@code pgleader.callback.failures}</td><td>counter</td><td>failures</td><td></td>
  *     <td>callbacks of listeners that threw</td></tr>
+ * <tr><td>{@code pgleader.problem}</td><td>gauge</td><td>0 or 1</td><td>{@code kind}: a {@link LeaderStatus.Problem.Kind}</td>
+ *     <td>whether the status shows this problem</td></tr>
+ * <tr><td>{@code pgleader.events.lost}</td><td>counter</td><td>events</td><td></td>
+ *     <td>events that these meters missed, since an observer was too slow</td></tr>
  * </table>
  */
 public final class LeaderMetrics implements MeterBinder {
+
+    /** What is bound to which registry, so that an elector that is built anew shows in place of the one before. */
+    private static final Map<MeterRegistry, Map<Tags, Binding>> BOUND = new WeakHashMap<>();
+
+    private record Binding(LeaderElector elector, List<Meter> meters) {
+        void removeFrom(MeterRegistry registry) {
+            meters.forEach(registry::remove);
+        }
+    }
 
     private final LeaderElector elector;
     private final Tags tags;
@@ -63,19 +83,75 @@ public final class LeaderMetrics implements MeterBinder {
         this(elector, Tags.empty());
     }
 
+    /**
+     * Registers the meters. If an elector that is closed by now had the same meters, these take their place.
+     *
+     * @throws IllegalStateException if another elector that isn't closed has the same meters in this registry
+     */
     @Override
     public void bindTo(MeterRegistry registry) {
-        Gauge.builder("pgleader.leader", elector, each -> each.isLeader() ? 1 : 0)
+        synchronized (BOUND) {
+            Map<Tags, Binding> bound = BOUND.computeIfAbsent(registry, each -> new HashMap<>());
+            Binding before = bound.get(tags);
+            if (before != null && before.elector == elector) {
+                return;
+            }
+            if (before != null && !before.elector.isClosed()) {
+                throw new IllegalStateException("Another elector has meters with the tags " + tags
+                        + " in this registry: give one of them another name, or extra tags");
+            }
+            if (before != null) {
+                before.removeFrom(registry);
+            }
+            List<Meter> gauges = registerGauges(registry);
+            Meters meters = new Meters(registry, tags, () -> unbind(registry));
+            List<Meter> all =
+                    Stream.concat(gauges.stream(), meters.all().stream()).toList();
+            bound.put(tags, new Binding(elector, all));
+            elector.addObserver(meters);
+        }
+    }
+
+    private List<Meter> registerGauges(MeterRegistry registry) {
+        List<Meter> gauges = new ArrayList<>();
+        gauges.add(Gauge.builder("pgleader.leader", elector, each -> each.isLeader() ? 1 : 0)
                 .description("Whether this instance leads")
                 .tags(tags)
                 .strongReference(true)
-                .register(registry);
-        TimeGauge.builder("pgleader.check.age", elector, TimeUnit.SECONDS, LeaderMetrics::checkAgeSeconds)
+                .register(registry));
+        gauges.add(TimeGauge.builder("pgleader.check.age", elector, TimeUnit.SECONDS, LeaderMetrics::checkAgeSeconds)
                 .description("Time since the last good check began")
                 .tags(tags)
                 .strongReference(true)
-                .register(registry);
-        elector.addObserver(new Meters(registry, tags));
+                .register(registry));
+        for (LeaderStatus.Problem.Kind kind : LeaderStatus.Problem.Kind.values()) {
+            gauges.add(Gauge.builder("pgleader.problem", elector, each -> has(each, kind) ? 1 : 0)
+                    .description("Whether the status shows this problem")
+                    .tags(tags)
+                    .tag("kind", kind.name())
+                    .strongReference(true)
+                    .register(registry));
+        }
+        return gauges;
+    }
+
+    private static boolean has(LeaderElector elector, LeaderStatus.Problem.Kind kind) {
+        return elector.status()
+                .problem()
+                .filter(problem -> problem.kind() == kind)
+                .isPresent();
+    }
+
+    /** The elector is closed: its meters go, unless another one has taken their place. */
+    private void unbind(MeterRegistry registry) {
+        synchronized (BOUND) {
+            Map<Tags, Binding> bound = BOUND.get(registry);
+            Binding mine = bound == null ? null : bound.get(tags);
+            if (bound != null && mine != null && mine.elector == elector) {
+                bound.remove(tags);
+                mine.removeFrom(registry);
+            }
+        }
     }
 
     private static double checkAgeSeconds(LeaderElector elector) {
@@ -93,8 +169,11 @@ public final class LeaderMetrics implements MeterBinder {
         private final Timer sessions;
         private final Map<Fault, Counter> failures = new EnumMap<>(Fault.class);
         private final Counter callbackFailures;
+        private final Counter lost;
+        private final Runnable onClosed;
 
-        Meters(MeterRegistry registry, Tags tags) {
+        Meters(MeterRegistry registry, Tags tags, Runnable onClosed) {
+            this.onClosed = onClosed;
             elections = Counter.builder("pgleader.elections")
                     .description("Terms that began")
                     .tags(tags)
@@ -124,6 +203,18 @@ public final class LeaderMetrics implements MeterBinder {
                     .description("Callbacks of listeners that threw")
                     .tags(tags)
                     .register(registry);
+            lost = Counter.builder("pgleader.events.lost")
+                    .description("Events that these meters missed, since an observer was too slow")
+                    .tags(tags)
+                    .register(registry);
+        }
+
+        List<Meter> all() {
+            List<Meter> all = new ArrayList<>(
+                    List.of(elections, terms, granted, taken, checks, sessions, callbackFailures, lost));
+            all.addAll(revocations.values());
+            all.addAll(failures.values());
+            return all;
         }
 
         private static Timer timer(MeterRegistry registry, String name, String description, Tags tags) {
@@ -164,6 +255,16 @@ public final class LeaderMetrics implements MeterBinder {
         @Override
         public void callbackFailed(Throwable failure) {
             callbackFailures.increment();
+        }
+
+        @Override
+        public void eventsLost(int count) {
+            lost.increment(count);
+        }
+
+        @Override
+        public void closed() {
+            onClosed.run();
         }
 
         private static <K> void count(Map<K, Counter> counters, K key) {

@@ -9,7 +9,6 @@ import java.util.Collection;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
-import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Semaphore;
@@ -83,25 +82,26 @@ final class TestDatabase implements LockSession.Opener {
         }
 
         @Override
-        public Set<LockKey> tryLock(Collection<LockKey> keys) throws LockSessionException {
+        public Attempt attempt(Collection<LockKey> keys) throws LockSessionException {
             requireAlive();
             Set<LockKey> won = keys.stream().filter(granted::contains).collect(Collectors.toSet());
             held.addAll(won);
-            return won;
+            return new Attempt(won, Map.of());
         }
 
         @Override
-        public boolean lockWithin(LockKey key, Duration longest) throws LockSessionException {
-            if (tryLock(Set.of(key)).isEmpty()) {
-                await(longest.toNanos());
+        public boolean waitInQueue(LockKey key, Duration longest) throws LockSessionException {
+            if (attempt(Set.of(key)).granted().isEmpty()) {
+                awaitNotifications(longest.toNanos());
             }
-            return held.contains(key) || !tryLock(Set.of(key)).isEmpty();
+            return held.contains(key) || !attempt(Set.of(key)).granted().isEmpty();
         }
 
         @Override
-        public Set<LockKey> findFree(Collection<LockKey> keys) throws LockSessionException {
+        public Map<LockKey, Holder> findHolders(Collection<LockKey> keys) throws LockSessionException {
             requireAlive();
-            return keys.stream().filter(granted::contains).collect(Collectors.toSet());
+            Holder self = new Holder(1, "pg-leader/" + instanceId);
+            return keys.stream().filter(held::contains).collect(Collectors.toMap(key -> key, key -> self));
         }
 
         @Override
@@ -110,14 +110,11 @@ final class TestDatabase implements LockSession.Opener {
         }
 
         @Override
-        public int countMembers(LockKey group) {
-            return 1;
-        }
+        public void leave(LockKey group) {}
 
         @Override
-        public void giveBack(Collection<LockKey> keys) throws LockSessionException {
-            requireAlive();
-            held.removeAll(keys);
+        public int countMembers(LockKey group) {
+            return 1;
         }
 
         @Override
@@ -127,24 +124,24 @@ final class TestDatabase implements LockSession.Opener {
         }
 
         @Override
-        public void release(Map<LockKey, String> notifications) throws LockSessionException {
+        public void release(Collection<LockKey> keys) throws LockSessionException {
             requireAlive();
-            held.removeAll(notifications.keySet());
+            held.removeAll(keys);
         }
 
         @Override
-        public void announce(List<String> notifications) throws LockSessionException {
+        public boolean tell(List<String> notifications) throws LockSessionException {
             requireAlive();
+            return true;
         }
 
         @Override
-        public Optional<Holder> findHolder(LockKey key) throws LockSessionException {
-            requireAlive();
-            return held.contains(key) ? Optional.of(new Holder(1, "pg-leader/" + instanceId)) : Optional.empty();
+        public Set<Integer> findCommanders(Collection<Integer> backendPids) {
+            return Set.of();
         }
 
         @Override
-        public List<String> await(long maxNanos) throws LockSessionException {
+        public List<Notification> awaitNotifications(long maxNanos) throws LockSessionException {
             requireAlive();
             try {
                 if (wakeUps.tryAcquire(maxNanos, TimeUnit.NANOSECONDS)) {
