@@ -213,7 +213,7 @@ class ConnectionSourceTest {
             LockSession session = LockSession.open(source, SETTINGS);
             assertThat(session.toString()).doesNotContain(SECRET);
             server.terminateBackend(session.facts().backendPid());
-            Throwable lost = catchThrowable(() -> session.await(TimeUnit.SECONDS.toNanos(10)));
+            Throwable lost = catchThrowable(() -> session.awaitNotifications(TimeUnit.SECONDS.toNanos(10)));
             assertThat(told(lost)).contains("administrator command").doesNotContain(SECRET);
             session.abort();
             assertThat(log.events())
@@ -287,9 +287,9 @@ class ConnectionSourceTest {
             network.existing().delay(Direction.SERVER_TO_CLIENT, Duration.ZERO);
             LockKey key = LockKey.of(3);
             for (int round = 0; round < 7; round++) {
-                assertThat(session.tryLock(List.of(key))).containsExactly(key);
+                assertThat(session.attempt(List.of(key)).granted()).containsExactly(key);
                 assertThat(session.check()).containsExactly(key);
-                session.release(Map.of(key, ""));
+                session.release(List.of(key));
             }
             assertThat(table.sessions("pg-leader/source")).hasSize(1);
             session.close();
@@ -386,10 +386,10 @@ class ConnectionSourceTest {
         LockSession session = LockSession.open(ConnectionSource.of(url, "owner", SECRET), SETTINGS);
         assertThat(TheirSocketFactory.MADE).hasPositiveValue();
         assertThat(TheirSocketFactory.ARGUMENT).hasValue("theirs");
-        session.announce(List.of("heard"));
+        session.tell(List.of("heard"));
         assertThat(receive(session, 1)).containsExactly("heard");
         Future<Long> noticed = executor.submit(() -> {
-            assertFault(Fault.CONNECTION_LOST, () -> session.await(TimeUnit.SECONDS.toNanos(30)));
+            assertFault(Fault.CONNECTION_LOST, () -> session.awaitNotifications(TimeUnit.SECONDS.toNanos(30)));
             return System.nanoTime();
         });
         long start = System.nanoTime();
