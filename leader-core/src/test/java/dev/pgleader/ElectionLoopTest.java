@@ -440,8 +440,12 @@ class ElectionLoopTest {
                 case TIMEOUT -> RevocationReason.CHECK_TIMEOUT;
                 case STANDBY, READ_ONLY -> RevocationReason.NOT_WRITABLE;
                 case LOCK_LOST, LOCKS_NOT_REAL, SHARED_BACKEND, LEASE_NOT_ENFORCED -> RevocationReason.LOCK_LOST;
-                case UNREACHABLE, CONNECTION_LOST, LOCK_TABLE_FULL, UNSUPPORTED_SERVER, STATEMENT_FAILED ->
-                    RevocationReason.SESSION_LOST;
+                case UNREACHABLE,
+                        LOGIN_REFUSED,
+                        CONNECTION_LOST,
+                        LOCK_TABLE_FULL,
+                        UNSUPPORTED_SERVER,
+                        STATEMENT_FAILED -> RevocationReason.SESSION_LOST;
             };
         }
 

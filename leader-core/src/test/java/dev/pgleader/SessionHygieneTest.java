@@ -185,7 +185,7 @@ class SessionHygieneTest {
             Map<String, String> impatient = Map.of("connectTimeout", "5");
             try (Connection first = small.connect(PostgresServer.DEFAULT_DATABASE, impatient)) {
                 assertThat(first.isValid(1)).isTrue();
-                while (others.size() < 6) {
+                while (others.size() < 7) {
                     others.add(small.connect(PostgresServer.DEFAULT_DATABASE, impatient));
                 }
                 try (Candidate candidate = Candidate.start("patient", direct(small), key)) {

@@ -270,6 +270,6 @@ public interface LockSession {
      * @throws LockSessionException if there is no such session to be had now
      */
     static LockSession open(ConnectionSource source, Settings settings) throws LockSessionException {
-        return PgLockSession.open(source, settings);
+        return SessionOpening.open(source, settings);
     }
 }

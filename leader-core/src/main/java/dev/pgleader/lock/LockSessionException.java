@@ -12,8 +12,10 @@ public final class LockSessionException extends Exception {
 
     /** What is wrong, as far as that makes a difference to what one does about it. */
     public enum Fault {
-        /** No connection is to be had: the server is down, the address is wrong, the login is refused. */
+        /** No connection is to be had: the server is down, the address is wrong, it has no connection to spare. */
         UNREACHABLE,
+        /** The server refuses the user: the password is wrong, or {@code pg_hba.conf} doesn't let the user in. */
+        LOGIN_REFUSED,
         /** The connection is gone: the backend was terminated, the server stopped, the network reset it. */
         CONNECTION_LOST,
         /** The server didn't answer in time. */

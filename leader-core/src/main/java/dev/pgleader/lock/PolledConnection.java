@@ -1,5 +1,6 @@
 package dev.pgleader.lock;
 
+import dev.pgleader.lock.LockSession.Notification;
 import java.net.SocketTimeoutException;
 import java.sql.Connection;
 import java.sql.SQLException;
@@ -32,7 +33,7 @@ final class PolledConnection extends SessionConnection {
     }
 
     @Override
-    List<String> await(long maxNanos) throws SQLException {
+    List<Notification> await(long maxNanos) throws SQLException {
         long startNanos = System.nanoTime();
         waiting = Thread.currentThread();
         try {
@@ -48,7 +49,7 @@ final class PolledConnection extends SessionConnection {
                 }
                 long leftNanos = maxNanos - (System.nanoTime() - startNanos);
                 if (received.length > 0 || woken || leftNanos <= 0) {
-                    return payloads(received);
+                    return ofOurChannel(received);
                 }
                 if (Thread.currentThread().isInterrupted()) {
                     throw new SQLException(

@@ -1,5 +1,6 @@
 package dev.pgleader.lock;
 
+import dev.pgleader.lock.LockSession.Notification;
 import dev.pgleader.lock.socket.ChannelSocket;
 import java.io.IOException;
 import java.sql.Connection;
@@ -26,11 +27,11 @@ final class SelectedConnection extends SessionConnection {
     }
 
     @Override
-    List<String> await(long maxNanos) throws SQLException {
+    List<Notification> await(long maxNanos) throws SQLException {
         // First what the driver, or TLS below it, has read already: the selector can't see that.
         PGNotification[] received = physical().getNotifications();
         if (received.length > 0) {
-            return payloads(received);
+            return ofOurChannel(received);
         }
         try {
             if (!socket.awaitReadable(maxNanos)) {
@@ -40,7 +41,7 @@ final class SelectedConnection extends SessionConnection {
             throw new SQLException(
                     "The connection was closed while it waited", PSQLState.CONNECTION_FAILURE.getState(), e);
         }
-        return payloads(physical().getNotifications(READ_WHAT_CAME_MILLIS));
+        return ofOurChannel(physical().getNotifications(READ_WHAT_CAME_MILLIS));
     }
 
     @Override

@@ -1,5 +1,6 @@
 package dev.pgleader.lock;
 
+import dev.pgleader.lock.LockSession.Notification;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.util.Arrays;
@@ -42,7 +43,7 @@ abstract class SessionConnection {
      *
      * @throws SQLException if the connection is lost
      */
-    abstract List<String> await(long maxNanos) throws SQLException;
+    abstract List<Notification> await(long maxNanos) throws SQLException;
 
     /** Ends the current or the next {@link #await}. */
     abstract void wake();
@@ -62,11 +63,11 @@ abstract class SessionConnection {
     /** Ends the connection at once, with nothing said to the server, whatever it's doing. Once is enough. */
     abstract void abort();
 
-    static List<String> payloads(PGNotification[] notifications) {
+    static List<Notification> ofOurChannel(PGNotification[] notifications) {
         // A connection of a pool may have been told to listen to other channels before.
         return Arrays.stream(notifications)
                 .filter(notification -> notification.getName().equals(SessionSql.CHANNEL))
-                .map(PGNotification::getParameter)
+                .map(notification -> new Notification(notification.getPID(), notification.getParameter()))
                 .toList();
     }
 }

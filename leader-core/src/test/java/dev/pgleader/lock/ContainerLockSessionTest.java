@@ -45,7 +45,7 @@ class ContainerLockSessionTest extends PostgresLockSessionContract {
     }
 
     @Override
-    LockSession openSession(Settings settings) throws LockSessionException {
+    LockSession openSession(Settings settings) throws Exception {
         return LockSession.open(source, settings);
     }
 

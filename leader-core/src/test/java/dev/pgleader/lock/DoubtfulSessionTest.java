@@ -76,7 +76,7 @@ class DoubtfulSessionTest {
         void lock() throws Exception {
             table.awaitFree(KEY.bits(), Duration.ofSeconds(5));
             session = LockSession.open(ConnectionSource.of(lending(() -> backend)), SETTINGS);
-            assertThat(session.tryLock(List.of(KEY))).containsExactly(KEY);
+            assertThat(session.attempt(List.of(KEY)).granted()).containsExactly(KEY);
             assertThat(session.check()).containsExactly(KEY);
         }
 
@@ -90,7 +90,7 @@ class DoubtfulSessionTest {
         void unlockAll() throws Exception {
             Sql.execute(backend, "SELECT pg_advisory_unlock_all()");
             assertThat(session.check()).isEmpty();
-            assertFault(Fault.LOCK_LOST, () -> session.release(Map.of(KEY, "")));
+            assertFault(Fault.LOCK_LOST, () -> session.release(List.of(KEY)));
         }
 
         @Test
@@ -105,10 +105,11 @@ class DoubtfulSessionTest {
         void discardAll() throws Exception {
             Sql.execute(backend, "DISCARD ALL");
             assertFault(Fault.SHARED_BACKEND, session::check);
-            assertFault(Fault.SHARED_BACKEND, () -> session.tryLock(List.of(KEY)));
+            assertFault(
+                    Fault.SHARED_BACKEND, () -> session.attempt(List.of(KEY)).granted());
             assertThat(table.holders(KEY.bits())).isEmpty();
             assertThat(Sql.tryLock(backend, KEY.bits())).isTrue();
-            assertFault(Fault.SHARED_BACKEND, () -> session.release(Map.of(KEY, "")));
+            assertFault(Fault.SHARED_BACKEND, () -> session.release(List.of(KEY)));
             assertThat(table.holders(KEY.bits())).hasSize(1);
         }
 
@@ -219,23 +220,25 @@ class DoubtfulSessionTest {
     @Nested
     class ServerThatRefusesSettings {
 
-        private final ConnectionSource source = ConnectionSource.of(SERVER.url(DATABASE), "refused", "");
+        private static final String REFUSING = "refusing";
+
+        private final ConnectionSource source =
+                ConnectionSource.of(SERVER.url(REFUSING), SERVER.superuser(), SERVER.superuserPassword());
 
         @BeforeAll
-        static void createRole() throws SQLException {
-            SERVER.createRole("refused", "");
-            SERVER.execute("ALTER ROLE refused SET search_path = refusing, pg_catalog");
-            try (Connection connection = SERVER.connect(DATABASE)) {
+        static void createDatabase() throws SQLException {
+            SERVER.createDatabase(REFUSING);
+            try (Connection connection = SERVER.connect(REFUSING)) {
                 Sql.execute(connection, """
-                        CREATE SCHEMA refusing;
-                        GRANT USAGE ON SCHEMA refusing TO refused;
-                        CREATE FUNCTION refusing.set_config(name text, value text, local boolean) RETURNS text
+                        SET allow_system_table_mods = on;
+                        ALTER FUNCTION pg_catalog.set_config(text, text, boolean) RENAME TO really_set_config;
+                        CREATE FUNCTION pg_catalog.set_config(name text, value text, local boolean) RETURNS text
                         LANGUAGE plpgsql AS $$
                         BEGIN
                             IF name IN ('idle_session_timeout', 'tcp_user_timeout') THEN
                                 RAISE EXCEPTION 'unrecognized configuration parameter "%"', name USING ERRCODE = '42704';
                             END IF;
-                            RETURN pg_catalog.set_config(name, value, local);
+                            RETURN pg_catalog.really_set_config(name, value, local);
                         END $$
                         """);
             }
@@ -252,13 +255,13 @@ class DoubtfulSessionTest {
         @Test
         void isAcceptedByThoseWhoAcceptThatSilentSessionsStay() throws Exception {
             Settings lenient = new Settings("lenient", SETTINGS.lease(), SETTINGS.networkTimeout(), false);
-            try (LogCapture log = LogCapture.of(PgLockSession.class, Level.INFO)) {
+            try (LogCapture log = LogCapture.of(SessionOpening.class, Level.INFO)) {
                 LockSession session = LockSession.open(source, lenient);
                 assertThat(session.facts().leaseEnforced()).isFalse();
-                assertThat(session.tryLock(List.of(KEY))).containsExactly(KEY);
+                assertThat(session.attempt(List.of(KEY)).granted()).containsExactly(KEY);
                 assertThat(session.check()).containsExactly(KEY);
                 assertThat(table.sessions("pg-leader/lenient")).hasSize(1);
-                session.release(Map.of(KEY, ""));
+                session.release(List.of(KEY));
                 session.close();
                 assertThat(log.messages(Level.INFO))
                         .hasSize(2)
@@ -278,7 +281,7 @@ class DoubtfulSessionTest {
             try (PostgresServer primary = PostgresServer.launch()) {
                 ConnectionSource toPrimary = source(primary);
                 LockSession session = LockSession.open(toPrimary, SETTINGS);
-                assertThat(session.tryLock(List.of(KEY))).containsExactly(KEY);
+                assertThat(session.attempt(List.of(KEY)).granted()).containsExactly(KEY);
                 primary.fence();
                 // A session hears of a changed configuration before its next statement, at the latest after it.
                 await().until(() -> faultOf(session::check) == Fault.READ_ONLY);
@@ -295,7 +298,7 @@ class DoubtfulSessionTest {
                     standby.promote();
                     LockSession promoted = LockSession.open(toStandby, SETTINGS);
                     assertThat(promoted.facts().server().timeline()).isEqualTo(2);
-                    assertThat(promoted.tryLock(List.of(KEY))).containsExactly(KEY);
+                    assertThat(promoted.attempt(List.of(KEY)).granted()).containsExactly(KEY);
                     assertThat(promoted.check()).containsExactly(KEY);
                     promoted.close();
                 }

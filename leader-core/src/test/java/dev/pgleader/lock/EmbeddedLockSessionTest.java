@@ -1,6 +1,7 @@
 package dev.pgleader.lock;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.pgleader.lock.LockSession.Settings;
 import dev.pgleader.lock.LockSessionException.Fault;
@@ -42,7 +43,7 @@ class EmbeddedLockSessionTest extends PostgresLockSessionContract {
     }
 
     @Override
-    LockSession openSession(Settings settings) throws LockSessionException {
+    LockSession openSession(Settings settings) throws Exception {
         return LockSession.open(source, settings);
     }
 
@@ -56,7 +57,7 @@ class EmbeddedLockSessionTest extends PostgresLockSessionContract {
     void frozenBackend() throws Exception {
         LockKey key = freshKey();
         LockSession session = open(new Settings("frozen", LEASE, Duration.ofMillis(500), true));
-        assertThat(session.tryLock(List.of(key))).containsExactly(key);
+        assertThat(session.attempt(List.of(key)).granted()).containsExactly(key);
         int pid = session.facts().backendPid();
         SERVER.freezeBackend(pid);
         try {
@@ -72,16 +73,17 @@ class EmbeddedLockSessionTest extends PostgresLockSessionContract {
     }
 
     @Test
-    @DisplayName("X08: where no second connection is to be had, it is said what it was for")
-    void oneConnectionOnly() throws SQLException {
+    @DisplayName("N19: a direct connection proves itself by its login, so a role with one connection gets its session")
+    void oneConnectionOnly() throws Exception {
         SERVER.createRole("single", "");
         SERVER.execute("ALTER ROLE single CONNECTION LIMIT 1");
         ConnectionSource single = ConnectionSource.of(SERVER.url(DATABASE), "single", "");
-        assertFault(
-                        Fault.UNREACHABLE,
-                        () -> LockSession.open(single, new Settings("single", LEASE, NETWORK_TIMEOUT, true)))
-                .hasMessageContaining("second connection")
-                .hasMessageContaining("too many connections");
+        Settings settings = new Settings("single", LEASE, NETWORK_TIMEOUT, true);
+        LockSession session = LockSession.open(single, settings);
+        assertFault(Fault.UNREACHABLE, () -> LockSession.open(single, settings))
+                .hasMessageContaining("too many connections")
+                .hasMessageContaining("53300");
+        session.close();
     }
 
     @Test
@@ -96,7 +98,10 @@ class EmbeddedLockSessionTest extends PostgresLockSessionContract {
             LockSession session = LockSession.open(toSmall, new Settings("greedy", LEASE, NETWORK_TIMEOUT, true));
             List<LockKey> keys =
                     IntStream.range(0, 20_000).mapToObj(i -> freshKey()).toList();
-            assertFault(Fault.LOCK_TABLE_FULL, () -> session.tryLock(keys));
+            assertThatThrownBy(() -> session.attempt(keys)).isInstanceOf(LockTableFullException.class);
+            assertThat(session.check())
+                    .as("what was granted, in a session that is still good")
+                    .isNotEmpty();
             session.abort();
         }
     }

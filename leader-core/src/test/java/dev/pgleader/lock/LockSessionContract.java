@@ -4,7 +4,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
 
+import dev.pgleader.lock.LockSession.Attempt;
 import dev.pgleader.lock.LockSession.Holder;
+import dev.pgleader.lock.LockSession.Notification;
 import dev.pgleader.lock.LockSession.Settings;
 import dev.pgleader.lock.LockSessionException.Fault;
 import java.time.Duration;
@@ -12,7 +14,6 @@ import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
-import java.util.Optional;
 import java.util.Queue;
 import java.util.Set;
 import java.util.concurrent.ConcurrentLinkedQueue;
@@ -39,21 +40,21 @@ abstract class LockSessionContract {
     static final Duration NETWORK_TIMEOUT = Duration.ofSeconds(5);
 
     private static final AtomicLong KEYS = new AtomicLong(1L << 40);
-    private static final int LONGEST_PAYLOAD_BYTES = 7_999;
+    private static final int LONGEST_PAYLOAD = 1_000;
 
     final ExecutorService executor = Executors.newCachedThreadPool();
     private final Queue<LockSession> opened = new ConcurrentLinkedQueue<>();
 
     /** Opens a session; all of them see the same locks, and nobody else's. */
-    abstract LockSession openSession(Settings settings) throws LockSessionException;
+    abstract LockSession openSession(Settings settings) throws Exception;
 
-    final LockSession open(Settings settings) throws LockSessionException {
+    final LockSession open(Settings settings) throws Exception {
         LockSession session = openSession(settings);
         opened.add(session);
         return session;
     }
 
-    final LockSession open(String instanceId) throws LockSessionException {
+    final LockSession open(String instanceId) throws Exception {
         return open(new Settings(instanceId, LEASE, NETWORK_TIMEOUT, true));
     }
 
@@ -69,49 +70,52 @@ abstract class LockSessionContract {
     }
 
     @Test
-    void grantsFreeKeysAndRefusesTakenOnesInOneCall() throws LockSessionException {
+    void grantsFreeKeysAndRefusesTakenOnesInOneCall() throws Exception {
         LockSession first = open("first");
         LockSession second = open("second");
         LockKey taken = freshKey();
         LockKey takenPair = LockKey.of(4, 2);
         LockKey free = freshKey();
         LockKey freePair = LockKey.of(4, 3);
-        assertThat(first.tryLock(List.of(taken, takenPair))).containsExactlyInAnyOrder(taken, takenPair);
-        assertThat(second.tryLock(List.of(taken, free, takenPair, freePair))).containsExactlyInAnyOrder(free, freePair);
+        assertThat(first.attempt(List.of(taken, takenPair)).granted()).containsExactlyInAnyOrder(taken, takenPair);
+        Holder holder = new Holder(first.facts().backendPid(), "pg-leader/first");
+        assertThat(second.attempt(List.of(taken, free, takenPair, freePair)))
+                .isEqualTo(new Attempt(Set.of(free, freePair), Map.of(taken, holder, takenPair, holder)));
         assertThat(first.check()).containsExactlyInAnyOrder(taken, takenPair);
         assertThat(second.check()).containsExactlyInAnyOrder(free, freePair);
     }
 
     @Test
-    void releasesSeveralKeysAndTellsOfEach() throws LockSessionException {
+    void releasesSeveralKeysAndTellsOfEach() throws Exception {
         LockKey first = freshKey();
         LockKey pair = LockKey.of(9, -9);
         LockKey kept = freshKey();
         LockSession session = open("several");
         LockSession listener = open("listener");
-        assertThat(session.tryLock(List.of(first, pair, kept))).hasSize(3);
-        session.release(Map.of(first, "first", pair, "pair"));
+        assertThat(session.attempt(List.of(first, pair, kept)).granted()).hasSize(3);
+        session.release(List.of(first, pair));
         assertThat(session.check()).containsExactly(kept);
+        assertThat(session.tell(List.of("first", "pair"))).isTrue();
         List<String> heard = new ArrayList<>();
         await().until(() -> {
-            heard.addAll(listener.await(Duration.ofSeconds(1).toNanos()));
+            heard.addAll(payloads(listener, Duration.ofSeconds(1)));
             return heard.size() >= 2;
         });
         assertThat(heard).containsExactlyInAnyOrder("first", "pair");
-        assertFault(Fault.LOCK_LOST, () -> session.release(Map.of(kept, "", first, "")));
+        assertFault(Fault.LOCK_LOST, () -> session.release(List.of(kept, first)));
     }
 
     @Test
-    void triesNoKeyWhenItIsGivenNone() throws LockSessionException {
+    void triesNoKeyWhenItIsGivenNone() throws Exception {
         LockSession session = open("none");
-        assertThat(session.tryLock(Set.of())).isEmpty();
+        assertThat(session.attempt(Set.of()).granted()).isEmpty();
         assertThat(session.check()).isEmpty();
     }
 
     @Test
     @DisplayName(
             "F1, F2, C19: the extreme keys of both spaces are locks of their own, and come back as they were given")
-    void extremeKeys() throws LockSessionException {
+    void extremeKeys() throws Exception {
         Set<LockKey> extremes = LongStream.of(
                         Long.MIN_VALUE, -4_294_967_296L, -1, 0, 1, 4_294_967_295L, 4_294_967_298L, Long.MAX_VALUE)
                 .mapToObj(LockKey::of)
@@ -123,37 +127,37 @@ abstract class LockSessionContract {
             }
         }
         LockSession session = open("extremes");
-        assertThat(session.tryLock(extremes)).isEqualTo(extremes);
+        assertThat(session.attempt(extremes).granted()).isEqualTo(extremes);
         assertThat(session.check()).isEqualTo(extremes);
-        assertThat(open("other").tryLock(extremes)).isEmpty();
+        assertThat(open("other").attempt(extremes).granted()).isEmpty();
         for (LockKey key : List.copyOf(extremes)) {
-            session.release(Map.of(key, ""));
+            session.release(List.of(key));
             extremes.remove(key);
         }
         assertThat(session.check()).isEmpty();
     }
 
     @Test
-    void locksTwoThousandKeysInOneCall() throws LockSessionException {
+    void locksTwoThousandKeysInOneCall() throws Exception {
         Set<LockKey> keys = IntStream.range(0, 2_000)
                 .mapToObj(i -> i % 2 == 0 ? freshKey() : LockKey.of(2_000, i))
                 .collect(Collectors.toSet());
         LockSession session = open("many");
-        assertThat(session.tryLock(keys)).isEqualTo(keys);
+        assertThat(session.attempt(keys).granted()).isEqualTo(keys);
         assertThat(session.check()).isEqualTo(keys);
-        assertThat(open("other").tryLock(keys)).isEmpty();
+        assertThat(open("other").attempt(keys).granted()).isEmpty();
     }
 
     @Test
-    void aCheckShowsExactlyTheKeysThatAreHeld() throws LockSessionException {
+    void aCheckShowsExactlyTheKeysThatAreHeld() throws Exception {
         LockSession session = open("checked");
         LockKey kept = freshKey();
         LockKey released = freshKey();
         assertThat(session.check()).isEmpty();
-        assertThat(session.tryLock(List.of(kept, released))).hasSize(2);
-        session.release(Map.of(released, ""));
+        assertThat(session.attempt(List.of(kept, released)).granted()).hasSize(2);
+        session.release(List.of(released));
         assertThat(session.check()).containsExactly(kept);
-        assertThat(session.tryLock(List.of(released))).containsExactly(released);
+        assertThat(session.attempt(List.of(released)).granted()).containsExactly(released);
         assertThat(session.check()).containsExactlyInAnyOrder(kept, released);
     }
 
@@ -162,15 +166,16 @@ abstract class LockSessionContract {
         LockKey key = freshKey();
         LockSession holder = open("ping");
         LockSession listener = open("pong");
-        assertThat(holder.tryLock(List.of(key))).containsExactly(key);
+        assertThat(holder.attempt(List.of(key)).granted()).containsExactly(key);
         for (int round = 0; round < 100; round++) {
             String news = "released in round " + round;
             LockSession waiting = listener;
             Future<Set<LockKey>> taken = executor.submit(() -> {
                 awaitPayload(waiting, news);
-                return waiting.tryLock(List.of(key));
+                return waiting.attempt(List.of(key)).granted();
             });
-            holder.release(Map.of(key, news));
+            holder.release(List.of(key));
+            assertThat(holder.tell(List.of(news))).isTrue();
             assertThat(taken.get(10, TimeUnit.SECONDS)).as("round %d", round).containsExactly(key);
             listener = holder;
             holder = waiting;
@@ -179,25 +184,25 @@ abstract class LockSessionContract {
 
     @Test
     @DisplayName("C26: the release of a lock that isn't held fails, and takes it from nobody")
-    void releaseOfWhatIsNotHeld() throws LockSessionException {
+    void releaseOfWhatIsNotHeld() throws Exception {
         LockKey key = freshKey();
         LockSession holder = open("holder");
-        assertThat(holder.tryLock(List.of(key))).containsExactly(key);
+        assertThat(holder.attempt(List.of(key)).granted()).containsExactly(key);
         LockSession other = open("other");
-        assertFault(Fault.LOCK_LOST, () -> other.release(Map.of(key, ""))).hasMessageContaining(key.toString());
+        assertFault(Fault.LOCK_LOST, () -> other.release(List.of(key))).hasMessageContaining(key.toString());
         assertThat(holder.check()).containsExactly(key);
-        holder.release(Map.of(key, ""));
-        assertFault(Fault.LOCK_LOST, () -> holder.release(Map.of(key, "")));
+        holder.release(List.of(key));
+        assertFault(Fault.LOCK_LOST, () -> holder.release(List.of(key)));
     }
 
     @Test
-    void allSessionsHearAnAnnouncementInItsOrder() throws LockSessionException {
+    void allSessionsHearAnAnnouncementInItsOrder() throws Exception {
         LockSession announcer = open("announcer");
         LockSession listener = open("listener");
         List<String> sent = new ArrayList<>();
         for (int i = 0; i < 40; i++) {
             List<String> together = List.of("", i + " \"quoted\" {a,b} \\ '%s' NULL", "\u00e4\u20ac\ud83d\ude00 " + i);
-            announcer.announce(together);
+            announcer.tell(together);
             sent.addAll(together);
         }
         assertThat(receive(listener, sent.size())).isEqualTo(sent);
@@ -205,41 +210,44 @@ abstract class LockSessionContract {
     }
 
     @Test
-    void theLongestNotificationsArriveWhole() throws LockSessionException {
+    @DisplayName(
+            "notifications of up to 1,000 characters arrive whole, and longer ones, which are nobody's of ours, don't")
+    void longNotifications() throws Exception {
         LockSession announcer = open("announcer");
         LockSession listener = open("listener");
         List<String> sent = IntStream.range(0, 20)
-                .mapToObj(i -> Character.toString('a' + i).repeat(LONGEST_PAYLOAD_BYTES))
+                .mapToObj(i -> Character.toString('a' + i).repeat(LONGEST_PAYLOAD))
                 .toList();
-        announcer.announce(sent);
-        announcer.announce(List.of("the end"));
+        announcer.tell(sent);
+        announcer.tell(List.of("x".repeat(LONGEST_PAYLOAD + 1)));
+        announcer.tell(List.of("the end"));
         List<String> received = receive(listener, sent.size() + 1);
         assertThat(received.subList(0, sent.size())).isEqualTo(sent);
         assertThat(received.get(sent.size())).isEqualTo("the end");
     }
 
     @Test
-    void whatWasSentWhileStatementsRanIsHeardAfterThem() throws LockSessionException {
+    void whatWasSentWhileStatementsRanIsHeardAfterThem() throws Exception {
         LockSession announcer = open("announcer");
         LockSession listener = open("listener");
         List<String> sent = new ArrayList<>();
         for (int i = 0; i < 10; i++) {
-            announcer.announce(List.of("a" + i));
+            announcer.tell(List.of("a" + i));
             assertThat(listener.check()).isEmpty();
-            announcer.announce(List.of("b" + i));
-            assertThat(listener.findHolder(freshKey())).isEmpty();
+            announcer.tell(List.of("b" + i));
+            assertThat(listener.findHolders(List.of(freshKey()))).isEmpty();
             sent.addAll(List.of("a" + i, "b" + i));
         }
         assertThat(receive(listener, sent.size())).isEqualTo(sent);
     }
 
     @Test
-    void awaitEndsOnTimeAndReturnsRarelyBeforeIt() throws LockSessionException {
+    void awaitEndsOnTimeAndReturnsRarelyBeforeIt() throws Exception {
         LockSession session = open("patient");
         long start = System.nanoTime();
         int calls = 0;
         while (elapsed(start).compareTo(Duration.ofMillis(500)) < 0) {
-            assertThat(session.await(Duration.ofMillis(500).toNanos() - (System.nanoTime() - start)))
+            assertThat(session.awaitNotifications(Duration.ofMillis(500).toNanos() - (System.nanoTime() - start)))
                     .isEmpty();
             calls++;
         }
@@ -248,20 +256,22 @@ abstract class LockSessionContract {
     }
 
     @Test
-    void awaitWithNoTimeLeftReturnsAtOnceWithWhatHasCome() throws LockSessionException {
+    void awaitWithNoTimeLeftReturnsAtOnceWithWhatHasCome() throws Exception {
         LockSession session = open("impatient");
-        assertThat(session.await(0)).isEmpty();
-        assertThat(session.await(-1)).isEmpty();
-        session.announce(List.of("here already"));
-        assertThat(session.await(0)).containsExactly("here already");
+        assertThat(session.awaitNotifications(0)).isEmpty();
+        assertThat(session.awaitNotifications(-1)).isEmpty();
+        session.tell(List.of("here already"));
+        assertThat(payloads(session, Duration.ZERO)).containsExactly("here already");
     }
 
     @Test
     void awaitHasNoLongestTime() throws Exception {
         LockSession session = open("eternal");
-        Future<List<String>> waiting = executor.submit(() -> session.await(Long.MAX_VALUE));
-        open("announcer").announce(List.of("the end"));
-        assertThat(waiting.get(5, TimeUnit.SECONDS)).containsExactly("the end");
+        Future<List<Notification>> waiting = executor.submit(() -> session.awaitNotifications(Long.MAX_VALUE));
+        LockSession announcer = open("announcer");
+        announcer.tell(List.of("the end"));
+        assertThat(waiting.get(5, TimeUnit.SECONDS))
+                .containsExactly(new Notification(announcer.facts().backendPid(), "the end"));
     }
 
     @Test
@@ -270,7 +280,8 @@ abstract class LockSessionContract {
         for (int round = 0; round < 30; round++) {
             Future<Duration> waiting = executor.submit(() -> {
                 long start = System.nanoTime();
-                assertThat(session.await(Duration.ofSeconds(30).toNanos())).isEmpty();
+                assertThat(session.awaitNotifications(Duration.ofSeconds(30).toNanos()))
+                        .isEmpty();
                 return elapsed(start);
             });
             session.wake();
@@ -279,11 +290,12 @@ abstract class LockSessionContract {
         session.wake();
         assertThat(session.check()).isEmpty();
         long start = System.nanoTime();
-        assertThat(session.await(Duration.ofSeconds(30).toNanos())).isEmpty();
+        assertThat(session.awaitNotifications(Duration.ofSeconds(30).toNanos())).isEmpty();
         assertThat(elapsed(start)).isLessThan(Duration.ofSeconds(1));
         start = System.nanoTime();
         while (elapsed(start).compareTo(Duration.ofMillis(300)) < 0) {
-            assertThat(session.await(Duration.ofMillis(300).toNanos())).isEmpty();
+            assertThat(session.awaitNotifications(Duration.ofMillis(300).toNanos()))
+                    .isEmpty();
         }
     }
 
@@ -297,46 +309,48 @@ abstract class LockSessionContract {
             }
         });
         for (int round = 0; round < 50; round++) {
-            assertThat(session.tryLock(List.of(key))).containsExactly(key);
+            assertThat(session.attempt(List.of(key)).granted()).containsExactly(key);
             assertThat(session.check()).containsExactly(key);
-            session.announce(List.of("round " + round));
-            session.release(Map.of(key, "released " + round));
+            session.tell(List.of("round " + round));
+            session.release(List.of(key));
+            session.tell(List.of("released " + round));
             assertThat(receive(session, 2)).containsExactly("round " + round, "released " + round);
         }
         waking.cancel(true);
     }
 
     @Test
-    void tellsWhoHoldsAKey() throws LockSessionException {
+    void tellsWhoHoldsAKey() throws Exception {
         LockSession holder = open("node-a");
         LockSession other = open("node-b");
         for (LockKey key : List.of(freshKey(), LockKey.of(-7), LockKey.of(7, -7))) {
-            assertThat(other.findHolder(key)).isEmpty();
-            assertThat(holder.tryLock(List.of(key))).containsExactly(key);
-            Optional<Holder> expected = Optional.of(new Holder(holder.facts().backendPid(), "pg-leader/node-a"));
-            assertThat(other.findHolder(key)).isEqualTo(expected);
-            assertThat(holder.findHolder(key)).isEqualTo(expected);
-            holder.release(Map.of(key, ""));
-            assertThat(other.findHolder(key)).isEmpty();
+            assertThat(other.findHolders(List.of(key))).isEmpty();
+            assertThat(holder.attempt(List.of(key)).granted()).containsExactly(key);
+            Map<LockKey, Holder> expected =
+                    Map.of(key, new Holder(holder.facts().backendPid(), "pg-leader/node-a"));
+            assertThat(other.findHolders(List.of(key))).isEqualTo(expected);
+            assertThat(holder.findHolders(List.of(key))).isEqualTo(expected);
+            holder.release(List.of(key));
+            assertThat(other.findHolders(List.of(key))).isEmpty();
         }
     }
 
     @Test
-    void closeAndAbortFreeTheLocksAndMayBeRepeated() throws LockSessionException {
+    void closeAndAbortFreeTheLocksAndMayBeRepeated() throws Exception {
         LockSession other = open("other");
         LockKey closedKey = freshKey();
         LockKey abortedKey = freshKey();
         LockSession closed = open("closed");
         LockSession aborted = open("aborted");
-        assertThat(closed.tryLock(List.of(closedKey))).containsExactly(closedKey);
-        assertThat(aborted.tryLock(List.of(abortedKey))).containsExactly(abortedKey);
+        assertThat(closed.attempt(List.of(closedKey)).granted()).containsExactly(closedKey);
+        assertThat(aborted.attempt(List.of(abortedKey)).granted()).containsExactly(abortedKey);
         closed.close();
         aborted.abort();
         Set<LockKey> granted = new HashSet<>();
         await().atMost(Duration.ofSeconds(2)).until(() -> {
             Set<LockKey> missing = new HashSet<>(List.of(closedKey, abortedKey));
             missing.removeAll(granted);
-            granted.addAll(other.tryLock(missing));
+            granted.addAll(other.attempt(missing).granted());
             return granted.size() == 2;
         });
         for (LockSession ended : List.of(closed, aborted)) {
@@ -344,27 +358,33 @@ abstract class LockSessionContract {
             ended.abort();
             ended.wake();
             assertFault(Fault.CONNECTION_LOST, ended::check);
-            assertFault(Fault.CONNECTION_LOST, () -> ended.await(1));
+            assertFault(Fault.CONNECTION_LOST, () -> ended.awaitNotifications(1));
         }
     }
 
-    final void awaitPayload(LockSession session, String payload) throws LockSessionException {
+    final void awaitPayload(LockSession session, String payload) throws Exception {
         long start = System.nanoTime();
         while (elapsed(start).compareTo(Duration.ofSeconds(10)) < 0) {
-            if (session.await(Duration.ofSeconds(10).toNanos()).contains(payload)) {
+            if (payloads(session, Duration.ofSeconds(10)).contains(payload)) {
                 return;
             }
         }
         throw new AssertionError("not told of \"" + payload + "\"");
     }
 
-    static List<String> receive(LockSession session, int count) throws LockSessionException {
+    static List<String> receive(LockSession session, int count) throws Exception {
         List<String> received = new ArrayList<>();
         long start = System.nanoTime();
         while (received.size() < count && elapsed(start).compareTo(Duration.ofSeconds(20)) < 0) {
-            received.addAll(session.await(Duration.ofSeconds(1).toNanos()));
+            received.addAll(payloads(session, Duration.ofSeconds(1)));
         }
         return received;
+    }
+
+    static List<String> payloads(LockSession session, Duration longest) throws LockSessionException {
+        return session.awaitNotifications(longest.toNanos()).stream()
+                .map(Notification::payload)
+                .toList();
     }
 
     static Duration elapsed(long startNanos) {

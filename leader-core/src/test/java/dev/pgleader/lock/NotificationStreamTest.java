@@ -1,6 +1,7 @@
 package dev.pgleader.lock;
 
 import static dev.pgleader.lock.LockSessionContract.elapsed;
+import static dev.pgleader.lock.LockSessionContract.payloads;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
@@ -42,7 +43,7 @@ class NotificationStreamTest {
     }
 
     private static final int NOTIFICATIONS = 20_000;
-    private static final int LARGEST_BYTES = 4_000;
+    private static final int LARGEST_BYTES = 1_000;
 
     private static PostgresServer server;
 
@@ -89,7 +90,7 @@ class NotificationStreamTest {
     void noNotificationIsLostOrOutOfOrderWhileStatementsRunInBetween(Transport transport) throws Exception {
         LockSession session = open(transport);
         LockKey key = LockKey.of(1);
-        assertThat(session.tryLock(List.of(key))).containsExactly(key);
+        assertThat(session.attempt(List.of(key)).granted()).containsExactly(key);
         Future<?> sending = executor.submit(() -> {
             send();
             return null;
@@ -97,18 +98,18 @@ class NotificationStreamTest {
         int received = 0;
         long start = System.nanoTime();
         while (received < NOTIFICATIONS && elapsed(start).compareTo(Duration.ofSeconds(40)) < 0) {
-            for (String payload : session.await(TimeUnit.SECONDS.toNanos(1))) {
+            for (String payload : payloads(session, Duration.ofSeconds(1))) {
                 if (!payload.equals(payload(received))) {
                     throw new AssertionError("not the notification " + received + ": " + payload);
                 }
                 received++;
             }
             assertThat(session.check()).containsExactly(key);
-            assertThat(session.findHolder(key)).isPresent();
+            assertThat(session.findHolders(List.of(key))).hasSize(1);
         }
         sending.get(10, TimeUnit.SECONDS);
         assertThat(received).isEqualTo(NOTIFICATIONS);
-        assertThat(session.await(0)).isEmpty();
+        assertThat(session.awaitNotifications(0)).isEmpty();
         session.close();
     }
 
@@ -120,7 +121,8 @@ class NotificationStreamTest {
             long before = ManagementFactory.getThreadMXBean().getCurrentThreadCpuTime();
             long start = System.nanoTime();
             while (elapsed(start).compareTo(Duration.ofSeconds(1)) < 0) {
-                assertThat(session.await(TimeUnit.SECONDS.toNanos(1))).isEmpty();
+                assertThat(session.awaitNotifications(TimeUnit.SECONDS.toNanos(1)))
+                        .isEmpty();
             }
             return Duration.ofNanos(ManagementFactory.getThreadMXBean().getCurrentThreadCpuTime() - before);
         });
@@ -133,7 +135,7 @@ class NotificationStreamTest {
     void theLossOfTheBackendIsNoticedAtOnce(Transport transport) throws Exception {
         LockSession session = open(transport);
         Future<Long> noticed = executor.submit(() -> {
-            assertThatThrownBy(() -> session.await(TimeUnit.SECONDS.toNanos(30)))
+            assertThatThrownBy(() -> session.awaitNotifications(TimeUnit.SECONDS.toNanos(30)))
                     .isInstanceOf(LockSessionException.class)
                     .hasMessageContaining("administrator command");
             return System.nanoTime();

@@ -66,7 +66,7 @@ class PooledLockSessionTest extends PostgresLockSessionContract {
     }
 
     @Override
-    LockSession openSession(Settings settings) throws LockSessionException {
+    LockSession openSession(Settings settings) throws Exception {
         return LockSession.open(source, settings);
     }
 
@@ -81,14 +81,18 @@ class PooledLockSessionTest extends PostgresLockSessionContract {
         Set<Integer> sessions = new HashSet<>();
         for (int round = 0; round < 4; round++) {
             LockSession session = open("borrower");
-            assertThat(session.tryLock(List.of(freshKey()))).hasSize(1);
+            assertThat(session.attempt(List.of(freshKey())).granted()).hasSize(1);
             assertThat(sessions.add(session.facts().backendPid())).isTrue();
             switch (round % 3) {
                 case 0 -> session.close();
                 case 1 -> session.abort();
                 default -> {
                     terminate(session.facts().backendPid());
-                    assertLost(() -> session.await(Duration.ofSeconds(5).toNanos()), "57P01", "administrator");
+                    assertLost(
+                            () -> session.awaitNotifications(
+                                    Duration.ofSeconds(5).toNanos()),
+                            "57P01",
+                            "administrator");
                     session.abort();
                 }
             }
@@ -115,7 +119,7 @@ class PooledLockSessionTest extends PostgresLockSessionContract {
         try (Connection other = connect()) {
             Sql.execute(other, "NOTIFY somebody_elses, 'resign bigint:1'");
         }
-        session.announce(List.of("ours"));
+        session.tell(List.of("ours"));
         assertThat(receive(session, 1)).containsExactly("ours");
     }
 
@@ -124,7 +128,7 @@ class PooledLockSessionTest extends PostgresLockSessionContract {
     void softEviction() throws Exception {
         LockKey key = freshKey();
         LockSession session = open("leader");
-        assertThat(session.tryLock(List.of(key))).containsExactly(key);
+        assertThat(session.attempt(List.of(key)).granted()).containsExactly(key);
         pool.getHikariPoolMXBean().softEvictConnections();
         assertThat(session.check()).containsExactly(key);
         assertThat(table.holders(key.bits())).containsExactly(session.facts().backendPid());

@@ -107,10 +107,11 @@ class PoolerTest {
             assertThat(table.advisoryRows()).isEmpty();
             try (Connection client = client(pooler)) {
                 assertThat(Sql.text(client, "SHOW idle_session_timeout")).isEqualTo("0");
+                assertThat(Sql.text(client, "SHOW search_path")).isEqualTo("\"$user\", public");
             }
             LockSession direct = LockSession.open(direct(), SETTINGS);
-            assertThat(direct.tryLock(List.of(KEY))).containsExactly(KEY);
-            direct.release(Map.of(KEY, ""));
+            assertThat(direct.attempt(List.of(KEY)).granted()).containsExactly(KEY);
+            direct.release(List.of(KEY));
             direct.close();
         }
     }
@@ -170,7 +171,8 @@ class PoolerTest {
         try {
             session = LockSession.open(source, SETTINGS);
             for (int round = 0; round < 20; round++) {
-                if (session.tryLock(List.of(KEY)).isEmpty() || !session.check().contains(KEY)) {
+                if (session.attempt(List.of(KEY)).granted().isEmpty()
+                        || !session.check().contains(KEY)) {
                     continue;
                 }
                 long from = System.nanoTime();
@@ -185,8 +187,10 @@ class PoolerTest {
                 } finally {
                     holds.add(new Hold(from, until));
                 }
-                session.release(Map.of(KEY, ""));
+                session.release(List.of(KEY));
             }
+        } catch (LockTableFullException e) {
+            throw new AssertionError(e);
         } catch (LockSessionException e) {
             synchronized (faults) {
                 faults.merge(e.fault(), 1, Integer::sum);
@@ -223,12 +227,12 @@ class PoolerTest {
         }
     }
 
-    private static void lockIfItOpens(ConnectionSource source, Connection other) throws SQLException {
+    private static void lockIfItOpens(ConnectionSource source, Connection other) throws Exception {
         try {
             LockSession session = LockSession.open(source, SETTINGS);
             try {
                 Sql.execute(other, "SELECT 1");
-                assertThat(session.tryLock(List.of(KEY))).isEqualTo(session.check());
+                assertThat(session.attempt(List.of(KEY)).granted()).isEqualTo(session.check());
             } finally {
                 session.abort();
             }
@@ -257,18 +261,18 @@ class PoolerTest {
             Settings shortLease = new Settings("pooled", Duration.ofSeconds(1), Duration.ofSeconds(2), true);
             LockSession silent = LockSession.open(source, shortLease);
             long start = System.nanoTime();
-            assertThat(silent.tryLock(List.of(KEY))).containsExactly(KEY);
+            assertThat(silent.attempt(List.of(KEY)).granted()).containsExactly(KEY);
             table.awaitFree(KEY.bits(), Duration.ofSeconds(3));
             assertThat(elapsed(start)).isBetween(Duration.ofMillis(990), Duration.ofMillis(1_500));
             assertFault(
                     Fault.CONNECTION_LOST,
-                    () -> silent.await(Duration.ofSeconds(5).toNanos()));
+                    () -> silent.awaitNotifications(Duration.ofSeconds(5).toNanos()));
             silent.abort();
             for (int round = 0; round < 4; round++) {
                 LockSession session = LockSession.open(source, SETTINGS);
-                assertThat(session.tryLock(List.of(KEY))).containsExactly(KEY);
+                assertThat(session.attempt(List.of(KEY)).granted()).containsExactly(KEY);
                 assertThat(session.check()).containsExactly(KEY);
-                session.announce(List.of("through the pooler"));
+                session.tell(List.of("through the pooler"));
                 assertThat(LockSessionContract.receive(session, 1)).containsExactly("through the pooler");
                 if (round % 2 == 0) {
                     session.abort();

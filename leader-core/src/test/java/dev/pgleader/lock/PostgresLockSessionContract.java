@@ -5,6 +5,8 @@ import static org.assertj.core.api.Assertions.catchThrowableOfType;
 import static org.awaitility.Awaitility.await;
 
 import dev.pgleader.lock.LockSession.Facts;
+import dev.pgleader.lock.LockSession.Holder;
+import dev.pgleader.lock.LockSession.Notification;
 import dev.pgleader.lock.LockSession.Settings;
 import dev.pgleader.lock.LockSessionException.Fault;
 import dev.pgleader.testkit.LockTable;
@@ -36,7 +38,7 @@ abstract class PostgresLockSessionContract extends LockSessionContract {
 
     /** One call of a session. */
     interface Call {
-        void on(LockSession session) throws LockSessionException;
+        void on(LockSession session) throws Exception;
     }
 
     final TcpProxy network = new TcpProxy(server());
@@ -76,22 +78,27 @@ abstract class PostgresLockSessionContract extends LockSessionContract {
     }
 
     @Test
-    void eachCallTakesOneRoundTrip() throws LockSessionException {
+    void eachCallTakesOneRoundTrip() throws Exception {
         List<LockKey> keys = IntStream.range(0, 2_000).mapToObj(i -> freshKey()).toList();
+        LockKey group = freshKey();
         LockSession session = open("one-trip");
         Duration trip = Duration.ofMillis(700);
         network.existing().delay(Direction.SERVER_TO_CLIENT, trip);
         Map<String, Call> calls = new LinkedHashMap<>();
-        calls.put("tryLock", s -> assertThat(s.tryLock(keys)).hasSize(keys.size()));
+        calls.put("attempt", s -> assertThat(s.attempt(keys).granted()).hasSize(keys.size()));
         calls.put("check", s -> assertThat(s.check()).hasSize(keys.size()));
-        calls.put("findFree", s -> assertThat(s.findFree(keys)).isEmpty());
         calls.put("countMembers", s -> assertThat(s.countMembers(freshKey())).isZero());
         calls.put(
-                "lockWithin",
-                s -> assertThat(s.lockWithin(freshKey(), Duration.ofMillis(50))).isTrue());
-        calls.put("release", s -> s.release(Map.of(keys.get(0), "released")));
-        calls.put("announce", s -> s.announce(List.of("a", "b")));
-        calls.put("findHolder", s -> assertThat(s.findHolder(keys.get(1))).isPresent());
+                "waitInQueue",
+                s -> assertThat(s.waitInQueue(freshKey(), Duration.ofMillis(50)))
+                        .isTrue());
+        calls.put("release", s -> s.release(List.of(keys.get(0))));
+        calls.put("tell", s -> s.tell(List.of("a", "b")));
+        calls.put("findHolders", s -> assertThat(s.findHolders(keys)).hasSize(keys.size() - 1));
+        calls.put(
+                "findCommanders", s -> assertThat(s.findCommanders(List.of(0))).isEmpty());
+        calls.put("join", s -> assertThat(s.join(group)).isTrue());
+        calls.put("leave", s -> s.leave(group));
         for (Map.Entry<String, Call> call : calls.entrySet()) {
             long start = System.nanoTime();
             call.getValue().on(session);
@@ -100,37 +107,37 @@ abstract class PostgresLockSessionContract extends LockSessionContract {
     }
 
     @Test
-    void aKeyThatIsFreeIsGrantedWithoutWaiting() throws LockSessionException {
+    void aKeyThatIsFreeIsGrantedWithoutWaiting() throws Exception {
         LockSession session = open("queue-free");
         for (LockKey key : List.of(freshKey(), LockKey.of(-7, 3), LockKey.of(7, -3), LockKey.of(Long.MIN_VALUE))) {
-            assertThat(session.lockWithin(key, Duration.ofSeconds(1))).isTrue();
+            assertThat(session.waitInQueue(key, Duration.ofSeconds(1))).isTrue();
             assertThat(session.check()).containsExactly(key);
-            session.release(Map.of(key, ""));
+            session.release(List.of(key));
         }
     }
 
     @Test
-    void aKeyThatIsTakenIsWaitedForUntilTheTimeIsOver() throws LockSessionException {
+    void aKeyThatIsTakenIsWaitedForUntilTheTimeIsOver() throws Exception {
         LockKey key = freshKey();
         LockKey kept = freshKey();
         LockSession holder = open("queue-holder");
-        assertThat(holder.tryLock(List.of(key))).containsExactly(key);
+        assertThat(holder.attempt(List.of(key)).granted()).containsExactly(key);
         LockSession waiting = open("queue-waiting");
-        assertThat(waiting.tryLock(List.of(kept))).containsExactly(kept);
+        assertThat(waiting.attempt(List.of(kept)).granted()).containsExactly(kept);
         long start = System.nanoTime();
-        assertThat(waiting.lockWithin(key, Duration.ofMillis(300))).isFalse();
+        assertThat(waiting.waitInQueue(key, Duration.ofMillis(300))).isFalse();
         assertThat(elapsed(start)).isBetween(Duration.ofMillis(290), Duration.ofSeconds(5));
         assertThat(waiting.check()).containsExactly(kept);
-        assertThat(waiting.tryLock(List.of(key))).isEmpty();
+        assertThat(waiting.attempt(List.of(key)).granted()).isEmpty();
     }
 
     @Test
     void aKeyIsGrantedToTheOneThatWaitsWhenItsHolderEnds() throws Exception {
         LockKey key = freshKey();
         LockSession holder = open("queue-ending");
-        assertThat(holder.tryLock(List.of(key))).containsExactly(key);
+        assertThat(holder.attempt(List.of(key)).granted()).containsExactly(key);
         LockSession waiting = open("queue-waiting");
-        Future<Boolean> granted = executor.submit(() -> waiting.lockWithin(key, Duration.ofSeconds(5)));
+        Future<Boolean> granted = executor.submit(() -> waiting.waitInQueue(key, Duration.ofSeconds(5)));
         await().until(() -> table.advisoryRows().stream()
                 .anyMatch(row -> row.pid() == waiting.facts().backendPid() && !row.granted()));
         holder.abort();
@@ -139,44 +146,47 @@ abstract class PostgresLockSessionContract extends LockSessionContract {
     }
 
     @Test
-    void whatIsToldWhileASessionWaitsInTheQueueIsHeardAfterwards() throws LockSessionException {
+    void whatIsToldWhileASessionWaitsInTheQueueIsHeardAfterwards() throws Exception {
         LockKey key = freshKey();
         LockSession holder = open("queue-telling");
-        assertThat(holder.tryLock(List.of(key))).containsExactly(key);
+        assertThat(holder.attempt(List.of(key)).granted()).containsExactly(key);
         LockSession waiting = open("queue-waiting");
-        holder.announce(List.of("told"));
-        assertThat(waiting.lockWithin(key, Duration.ofMillis(50))).isFalse();
-        await().until(() -> waiting.await(0).contains("told"));
+        holder.tell(List.of("told"));
+        assertThat(waiting.waitInQueue(key, Duration.ofMillis(50))).isFalse();
+        await().until(() -> payloads(waiting, Duration.ZERO).contains("told"));
     }
 
     @Test
-    void aServerThatDoesNotAnswerTheQueueIsNotWaitedForMuchLonger() throws LockSessionException {
+    void aServerThatDoesNotAnswerTheQueueIsNotWaitedForMuchLonger() throws Exception {
         LockSession session = open(new Settings("queue-swallowed", LEASE, SHORT_NETWORK_TIMEOUT, true));
         network.existing().flow(Direction.SERVER_TO_CLIENT, Flow.SWALLOW);
         long start = System.nanoTime();
         LockSessionException e = catchThrowableOfType(
-                LockSessionException.class, () -> session.lockWithin(freshKey(), Duration.ofMillis(300)));
+                LockSessionException.class, () -> session.waitInQueue(freshKey(), Duration.ofMillis(300)));
         assertThat(e.fault()).isEqualTo(Fault.TIMEOUT);
         assertThat(elapsed(start)).isBetween(Duration.ofMillis(950), Duration.ofSeconds(5));
     }
 
     @Test
-    void freeKeysAreThoseThatNobodyHolds() throws LockSessionException {
+    void eachHolderIsToldOfItsKeys() throws Exception {
         LockKey own = freshKey();
         LockKey others = freshKey();
         LockKey pair = LockKey.of(12, 34);
-        LockKey free = freshKey();
-        LockKey freePair = LockKey.of(12, 35);
         LockSession session = open("looking");
-        assertThat(session.tryLock(List.of(own))).hasSize(1);
-        assertThat(open("holding").tryLock(List.of(others, pair))).hasSize(2);
-        assertThat(session.findFree(List.of(own, others, pair, free, freePair)))
-                .containsExactlyInAnyOrder(free, freePair);
-        assertThat(session.findFree(List.of())).isEmpty();
+        assertThat(session.attempt(List.of(own)).granted()).hasSize(1);
+        LockSession holding = open("holding");
+        assertThat(holding.attempt(List.of(others, pair)).granted()).hasSize(2);
+        Holder holder = new Holder(holding.facts().backendPid(), "pg-leader/holding");
+        assertThat(session.findHolders(List.of(own, others, pair, freshKey(), LockKey.of(12, 35))))
+                .isEqualTo(Map.of(
+                        own, new Holder(session.facts().backendPid(), "pg-leader/looking"),
+                        others, holder,
+                        pair, holder));
+        assertThat(session.findHolders(List.of())).isEmpty();
     }
 
     @Test
-    void aGroupCountsTheSessionsThatJoinedItAndAreStillThere() throws LockSessionException {
+    void aGroupCountsTheSessionsThatJoinedItAndAreStillThere() throws Exception {
         LockKey group = freshKey();
         LockSession first = open("member-1");
         LockSession second = open("member-2");
@@ -188,23 +198,23 @@ abstract class PostgresLockSessionContract extends LockSessionContract {
         await().until(() -> first.countMembers(group) == 1);
         LockSession stranger = open("stranger");
         LockKey taken = freshKey();
-        assertThat(stranger.tryLock(List.of(taken))).hasSize(1);
+        assertThat(stranger.attempt(List.of(taken)).granted()).hasSize(1);
         assertThat(first.join(taken)).isFalse();
         assertThat(first.countMembers(taken)).isZero();
     }
 
     @Test
-    void keysThatAreGivenBackAreFree() throws LockSessionException {
-        LockSession session = open("giving-back");
+    void releasedKeysAreFree() throws Exception {
+        LockSession session = open("releasing");
         List<LockKey> keys = List.of(freshKey(), freshKey(), LockKey.of(56, -78));
         LockKey kept = freshKey();
-        assertThat(session.tryLock(keys)).hasSize(3);
-        assertThat(session.tryLock(List.of(kept))).hasSize(1);
-        session.giveBack(keys);
+        assertThat(session.attempt(keys).granted()).hasSize(3);
+        assertThat(session.attempt(List.of(kept)).granted()).hasSize(1);
+        session.release(keys);
         assertThat(session.check()).containsExactly(kept);
-        assertThat(open("next").tryLock(keys)).hasSize(3);
+        assertThat(open("next").attempt(keys).granted()).hasSize(3);
         LockSessionException e =
-                catchThrowableOfType(LockSessionException.class, () -> session.giveBack(List.of(freshKey())));
+                catchThrowableOfType(LockSessionException.class, () -> session.release(List.of(freshKey())));
         assertThat(e.fault()).isEqualTo(Fault.LOCK_LOST);
     }
 
@@ -217,7 +227,10 @@ abstract class PostgresLockSessionContract extends LockSessionContract {
             CountDownLatch waiting = new CountDownLatch(1);
             Future<Long> noticed = executor.submit(() -> {
                 waiting.countDown();
-                assertLost(() -> session.await(Duration.ofSeconds(30).toNanos()), "57P01", "administrator command");
+                assertLost(
+                        () -> session.awaitNotifications(Duration.ofSeconds(30).toNanos()),
+                        "57P01",
+                        "administrator command");
                 return System.nanoTime();
             });
             waiting.await();
@@ -253,12 +266,12 @@ abstract class PostgresLockSessionContract extends LockSessionContract {
         LockSession session = open(new Settings("silent", lease, NETWORK_TIMEOUT, true));
         LockSession other = open("other");
         long start = System.nanoTime();
-        assertThat(session.tryLock(List.of(key))).containsExactly(key);
+        assertThat(session.attempt(List.of(key)).granted()).containsExactly(key);
         await().pollInterval(Duration.ofMillis(20))
                 .atMost(Duration.ofSeconds(5))
-                .until(() -> !other.tryLock(List.of(key)).isEmpty());
+                .until(() -> !other.attempt(List.of(key)).granted().isEmpty());
         assertThat(elapsed(start)).isBetween(lease, lease.plusMillis(500));
-        assertLost(() -> session.await(Duration.ofSeconds(5).toNanos()), "57P05", "idle-session timeout");
+        assertLost(() -> session.awaitNotifications(Duration.ofSeconds(5).toNanos()), "57P05", "idle-session timeout");
     }
 
     @Test
@@ -269,12 +282,12 @@ abstract class PostgresLockSessionContract extends LockSessionContract {
         LockSession session = open(new Settings("alive", lease, NETWORK_TIMEOUT, true));
         LockSession silent = open(new Settings("silent", lease, NETWORK_TIMEOUT, true));
         LockSession other = open("other");
-        assertThat(session.tryLock(List.of(key))).containsExactly(key);
+        assertThat(session.attempt(List.of(key)).granted()).containsExactly(key);
         long start = System.nanoTime();
         while (elapsed(start).compareTo(lease.multipliedBy(2)) < 0) {
-            assertThat(session.await(Duration.ofMillis(300).toNanos())).allMatch("noise"::equals);
+            assertThat(payloads(session, Duration.ofMillis(300))).allMatch("noise"::equals);
             assertThat(session.check()).containsExactly(key);
-            other.announce(List.of("noise"));
+            other.tell(List.of("noise"));
         }
         assertThat(table.session(silent.facts().backendPid())).isEmpty();
     }
@@ -292,8 +305,8 @@ abstract class PostgresLockSessionContract extends LockSessionContract {
                 call.getValue().on(session);
                 assertIdle(session);
             }
-            Future<List<String>> waiting =
-                    executor.submit(() -> session.await(Duration.ofMillis(500).toNanos()));
+            Future<List<Notification>> waiting = executor.submit(
+                    () -> session.awaitNotifications(Duration.ofMillis(500).toNanos()));
             while (!waiting.isDone()) {
                 assertIdle(session);
             }
@@ -344,7 +357,7 @@ abstract class PostgresLockSessionContract extends LockSessionContract {
             long start = System.nanoTime();
             LockSessionException failure = catchThrowableOfType(LockSessionException.class, () -> {
                 while (elapsed(start).compareTo(Duration.ofSeconds(10)) < 0) {
-                    assertThat(listener.await(Duration.ofMillis(300).toNanos()))
+                    assertThat(payloads(listener, Duration.ofMillis(300)))
                             .allMatch(payload -> payload.startsWith("a notification"));
                 }
             });
@@ -399,7 +412,8 @@ abstract class PostgresLockSessionContract extends LockSessionContract {
             begun.countDown();
             return assertFault(Fault.CONNECTION_LOST, () -> {
                 while (true) {
-                    assertThat(session.await(Duration.ofSeconds(30).toNanos())).isEmpty();
+                    assertThat(session.awaitNotifications(Duration.ofSeconds(30).toNanos()))
+                            .isEmpty();
                 }
             });
         });
@@ -415,7 +429,7 @@ abstract class PostgresLockSessionContract extends LockSessionContract {
         LockSession session = open("reset");
         Future<?> waiting = executor.submit(() -> assertFault(
                 Fault.CONNECTION_LOST,
-                () -> session.await(Duration.ofSeconds(30).toNanos())));
+                () -> session.awaitNotifications(Duration.ofSeconds(30).toNanos())));
         long start = System.nanoTime();
         network.reset();
         waiting.get(10, TimeUnit.SECONDS);
@@ -430,7 +444,7 @@ abstract class PostgresLockSessionContract extends LockSessionContract {
             begun.countDown();
             return assertFault(
                     Fault.CONNECTION_LOST,
-                    () -> session.await(Duration.ofSeconds(30).toNanos()));
+                    () -> session.awaitNotifications(Duration.ofSeconds(30).toNanos()));
         });
         begun.await();
         executor.shutdownNow();
@@ -453,28 +467,23 @@ abstract class PostgresLockSessionContract extends LockSessionContract {
     static Map<String, Call> calls() {
         Map<String, Call> calls = new LinkedHashMap<>();
         calls.put(
-                "tryLock",
-                session -> assertThat(session.tryLock(List.of(freshKey()))).hasSize(1));
+                "attempt",
+                session -> assertThat(session.attempt(List.of(freshKey())).granted())
+                        .hasSize(1));
         calls.put("check", LockSession::check);
-        calls.put("findHolder", session -> session.findHolder(freshKey()));
-        calls.put("announce", session -> session.announce(List.of()));
-        calls.put("findFree", session -> session.findFree(List.of(freshKey())));
+        calls.put("findHolders", session -> session.findHolders(List.of(freshKey())));
+        calls.put("findCommanders", session -> session.findCommanders(List.of(1)));
+        calls.put("tell", session -> session.tell(List.of()));
         calls.put("countMembers", session -> session.countMembers(freshKey()));
         calls.put("join", session -> assertThat(session.join(freshKey())).isTrue());
         calls.put(
-                "lockWithin",
-                session -> assertThat(session.lockWithin(freshKey(), Duration.ofMillis(50)))
+                "waitInQueue",
+                session -> assertThat(session.waitInQueue(freshKey(), Duration.ofMillis(50)))
                         .isTrue());
-        calls.put("giveBack", session -> {
-            LockKey key = freshKey();
-            assertThat(session.tryLock(List.of(key))).hasSize(1);
-            session.giveBack(List.of(key));
-        });
         calls.put("release", session -> {
             LockKey key = freshKey();
-            assertThat(session.tryLock(List.of(key))).hasSize(1);
-            session.release(Map.of(key, ""));
-            assertThat(session.await(0)).isNotNull();
+            assertThat(session.attempt(List.of(key)).granted()).hasSize(1);
+            session.release(List.of(key));
         });
         return calls;
     }

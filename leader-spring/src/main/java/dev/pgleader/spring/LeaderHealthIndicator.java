@@ -52,7 +52,7 @@ public final class LeaderHealthIndicator implements HealthIndicator {
         return status.problem()
                 .filter(problem -> problem.since().compareTo(threshold) > 0)
                 .map(problem -> switch (problem.fault()) {
-                    case UNREACHABLE, CONNECTION_LOST, TIMEOUT -> Status.DOWN;
+                    case UNREACHABLE, LOGIN_REFUSED, CONNECTION_LOST, TIMEOUT -> Status.DOWN;
                     default -> Status.OUT_OF_SERVICE;
                 })
                 .orElse(Status.UP);
