@@ -4,7 +4,6 @@ import java.time.Duration;
 import java.util.Collection;
 import java.util.List;
 import java.util.Map;
-import java.util.Optional;
 import java.util.Set;
 
 /**
@@ -119,28 +118,6 @@ public interface LockSession {
     Facts facts();
 
     /**
-     * Tries each key once, without waiting. Must not be called with a key that this session holds: PostgreSQL would count
-     * it twice.
-     *
-     * @return the keys that were granted; a grant counts only once {@link #check()} has shown it
-     * @throws LockSessionException with {@link LockSessionException.Fault#LOCK_TABLE_FULL} if the server has no room for so
-     *     many locks; then the session is still good, but some of the keys may have been granted
-     */
-    Set<LockKey> tryLock(Collection<LockKey> keys) throws LockSessionException;
-
-    /**
-     * Waits for the key in the server's queue. Meanwhile nothing else can be asked of the session, and its transaction holds
-     * a snapshot, as any statement that runs does. Must not be called with a key that this session holds.
-     *
-     * @param longest how long to wait; shorter than the lease
-     * @return whether the key was granted; a grant counts only once {@link #check()} has shown it
-     */
-    boolean lockWithin(LockKey key, Duration longest) throws LockSessionException;
-
-    /** Which of the keys nobody holds. */
-    Set<LockKey> findFree(Collection<LockKey> keys) throws LockSessionException;
-
-    /**
      * Shows this session to be a member of a group, for as long as it lives, by a shared lock on the group's key.
      *
      * @return false if somebody holds that key exclusively
@@ -159,35 +136,13 @@ public interface LockSession {
     Set<LockKey> check() throws LockSessionException;
 
     /**
-     * Unlocks the keys and tells all sessions what goes with each, in one statement.
-     *
-     * @throws LockSessionException also if the session didn't hold one of the locks; with {@link
-     *     LockSessionException.Fault#LOCK_TABLE_FULL} if the server has no room to tell of it, then the session is still good,
-     *     and {@link #check()} shows which keys are unlocked
-     */
-    void release(Map<LockKey, String> notifications) throws LockSessionException;
-
-    /** Unlocks keys that this session has just got, and tells nobody. */
-    void giveBack(Collection<LockKey> keys) throws LockSessionException;
-
-    /**
-     * Tells all sessions of the database, this one among them, in one statement.
-     *
-     * @throws LockSessionException with {@link LockSessionException.Fault#LOCK_TABLE_FULL} if the server has no room for the
-     *     lock that orders notifications; then nothing was told, and the session is still good
-     */
-    void announce(List<String> notifications) throws LockSessionException;
-
-    /**
      * Tries each key once, without waiting. Must not be called with a key that this session holds: PostgreSQL would count
      * it twice.
      *
      * @throws LockTableFullException if the server has no room for so many locks; then the session is still good, but some of
      *     the keys may have been granted
      */
-    default Attempt attempt(Collection<LockKey> keys) throws LockSessionException, LockTableFullException {
-        throw new UnsupportedOperationException();
-    }
+    Attempt attempt(Collection<LockKey> keys) throws LockSessionException, LockTableFullException;
 
     /**
      * Waits for the key in the server's queue. Meanwhile nothing else can be asked of the session, and its transaction holds
@@ -197,23 +152,17 @@ public interface LockSession {
      * @return whether the key was granted; a grant counts only once {@link #check()} has shown it
      * @throws LockTableFullException if the server has no room for the lock; then the session is still good
      */
-    default boolean waitInQueue(LockKey key, Duration longest) throws LockSessionException, LockTableFullException {
-        throw new UnsupportedOperationException();
-    }
+    boolean waitInQueue(LockKey key, Duration longest) throws LockSessionException, LockTableFullException;
 
     /** Who holds the keys now, without those that nobody holds. */
-    default Map<LockKey, Holder> findHolders(Collection<LockKey> keys) throws LockSessionException {
-        throw new UnsupportedOperationException();
-    }
+    Map<LockKey, Holder> findHolders(Collection<LockKey> keys) throws LockSessionException;
 
     /**
      * Unlocks the keys, and tells nobody.
      *
      * @throws LockSessionException also if the session didn't hold one of the locks
      */
-    default void release(Collection<LockKey> keys) throws LockSessionException {
-        throw new UnsupportedOperationException();
-    }
+    void release(Collection<LockKey> keys) throws LockSessionException;
 
     /**
      * Tells all sessions of the database, this one among them. The server may be unable to take it, because its notification
@@ -222,40 +171,22 @@ public interface LockSession {
      *
      * @return whether it was told; if not, nothing was
      */
-    default boolean tell(List<String> notifications) throws LockSessionException {
-        throw new UnsupportedOperationException();
-    }
+    boolean tell(List<String> notifications) throws LockSessionException;
 
     /** Which of these backends may command this session: those that run as the same role, or as a superuser. */
-    default Set<Integer> findCommanders(Collection<Integer> backendPids) throws LockSessionException {
-        throw new UnsupportedOperationException();
-    }
+    Set<Integer> findCommanders(Collection<Integer> backendPids) throws LockSessionException;
 
     /** Ends what {@link #join} began. */
-    default void leave(LockKey group) throws LockSessionException {
-        throw new UnsupportedOperationException();
-    }
+    void leave(LockKey group) throws LockSessionException;
 
     /**
      * Waits for notifications, for the end of the time or for a {@link #wake()}; returns early if it likes.
      *
      * @throws LockSessionException if the connection turns out to be lost
      */
-    default List<Notification> awaitNotifications(long maxNanos) throws LockSessionException {
-        throw new UnsupportedOperationException();
-    }
+    List<Notification> awaitNotifications(long maxNanos) throws LockSessionException;
 
-    /** Who holds the key now. */
-    Optional<Holder> findHolder(LockKey key) throws LockSessionException;
-
-    /**
-     * Waits for notifications, for the end of the time or for a {@link #wake()}; returns early if it likes.
-     *
-     * @throws LockSessionException if the connection turns out to be lost
-     */
-    List<String> await(long maxNanos) throws LockSessionException;
-
-    /** Ends the current or the next {@link #await}. */
+    /** Ends the current or the next {@link #awaitNotifications}. */
     void wake();
 
     /** Says goodbye to the server and closes the connection. */
