@@ -26,7 +26,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** What a user does with an elector, on a real server that behaves. */
-@Timeout(60)
+@Timeout(180)
 class LeaderElectorTest {
 
     private static final PostgresServer SERVER = PostgresServer.shared();

@@ -353,7 +353,7 @@ class SessionLockTest {
                     })
                     .value();
 
-            await().atMost(Duration.ofSeconds(1)).until(() -> server.isFree(KEY));
+            await().until(() -> server.isFree(KEY));
             server.assertNeverHandedOut(pool, pid);
         }
     }
@@ -375,7 +375,7 @@ class SessionLockTest {
                     .withMessageContaining(String.valueOf(pid))
                     .withMessageContaining("pooler");
 
-            await().atMost(Duration.ofSeconds(1)).until(() -> server.isFree(KEY));
+            await().until(() -> server.isFree(KEY));
             assertThat(locks.tryRunLocked(KEY, TestServer::backendPid).value()).isNotEqualTo(pid);
         }
     }
@@ -411,7 +411,7 @@ class SessionLockTest {
                         return true;
                     }));
 
-            await().atMost(Duration.ofSeconds(1)).until(() -> server.isFree(KEY));
+            await().until(() -> server.isFree(KEY));
         }
     }
 
