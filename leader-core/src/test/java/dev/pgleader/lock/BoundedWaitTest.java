@@ -58,6 +58,9 @@ class BoundedWaitTest {
     @ValueSource(longs = {0, 1, 10, 100, 1_500})
     void waitEndsOnTimeAndNamesTheHolder(long maxWaitMillis) throws Exception {
         Duration maxWait = Duration.ofMillis(maxWaitMillis);
+        // What is left after getting a connection is waited in whole milliseconds.
+        Duration atLeast = Duration.ofMillis(Math.max(0, maxWaitMillis - 1));
+        Duration atMost = maxWait.plusSeconds(20);
         try (HikariDataSource pool = server.pool(1);
                 HeldLock holder = holder()) {
             executeOn(holder.connection(), "set application_name = 'the holder'");
@@ -76,11 +79,10 @@ class BoundedWaitTest {
                             assertThat(timeout.key()).isEqualTo(KEY);
                             assertThat(timeout.holderPid()).hasValue(holder.backendPid());
                             assertThat(timeout.holderApplicationName()).contains("the holder");
-                            // Less than a millisecond isn't waited for.
-                            assertThat(timeout.waited()).isBetween(maxWait.minusMillis(1), maxWait.plusSeconds(1));
+                            assertThat(timeout.waited()).isBetween(atLeast, atMost);
                             assertThat(timeout.getSQLState()).isEqualTo("55P03");
                         });
-                assertThat(Duration.ofNanos(System.nanoTime() - startNanos)).isBetween(maxWait, maxWait.plusSeconds(1));
+                assertThat(Duration.ofNanos(System.nanoTime() - startNanos)).isBetween(atLeast, atMost);
             }
 
             assertThat(pidOf(pool)).isEqualTo(pid);
@@ -120,7 +122,7 @@ class BoundedWaitTest {
                 assertThat(holder.isHeld()).isTrue();
             }
 
-            assertThat(waiter.get(2, TimeUnit.SECONDS)).isEqualTo(pid);
+            assertThat(waiter.get(20, TimeUnit.SECONDS)).isEqualTo(pid);
             assertThat(server.isFree(KEY)).isTrue();
         }
     }
@@ -142,7 +144,7 @@ class BoundedWaitTest {
 
                     thread.interrupt();
 
-                    assertThat(flagAfterwards.get(1, TimeUnit.SECONDS)).isFalse();
+                    assertThat(flagAfterwards.get(20, TimeUnit.SECONDS)).isFalse();
                     assertThat(holder.isHeld()).isTrue();
                 }
                 assertThat(server.isFree(KEY)).isTrue();
@@ -172,7 +174,7 @@ class BoundedWaitTest {
             server.terminate(pid);
 
             assertThatExceptionOfType(ExecutionException.class)
-                    .isThrownBy(() -> waiter.get(2, TimeUnit.SECONDS))
+                    .isThrownBy(() -> waiter.get(20, TimeUnit.SECONDS))
                     .havingCause()
                     .isInstanceOf(SQLException.class)
                     .isNotInstanceOf(LockTimeoutException.class);
@@ -192,8 +194,7 @@ class BoundedWaitTest {
                 waiter = start(() -> run(AdvisoryLocks.on(pool), LONG_WAIT, inTransaction));
                 for (int tries = 1; tries <= 5; tries++) {
                     awaitTries(pid, 1);
-                    await().atMost(Duration.ofSeconds(2))
-                            .pollInterval(Duration.ofMillis(1))
+                    await().pollInterval(Duration.ofMillis(1))
                             .until(
                                     () -> server.activity(
                                             pid,
@@ -203,7 +204,7 @@ class BoundedWaitTest {
                 }
                 assertThat(holder.isHeld()).isTrue();
             }
-            assertThat(waiter.get(2, TimeUnit.SECONDS)).isEqualTo(pid);
+            assertThat(waiter.get(20, TimeUnit.SECONDS)).isEqualTo(pid);
         }
     }
 
@@ -224,18 +225,16 @@ class BoundedWaitTest {
                     waiters.add(start(() -> run(locks, LONG_WAIT, inTransaction)));
                 }
                 await().until(() -> pool.getHikariPoolMXBean().getActiveConnections() == 5);
-                assertEndsWithin3Seconds(
-                        () -> executeOn(connection, "create index concurrently by_holder on indexed (n)"));
+                assertEndsAtOnce(() -> executeOn(connection, "create index concurrently by_holder on indexed (n)"));
                 try (Connection outside = server.dataSource().getConnection()) {
-                    assertEndsWithin3Seconds(
-                            () -> executeOn(outside, "create index concurrently by_others on indexed (n)"));
+                    assertEndsAtOnce(() -> executeOn(outside, "create index concurrently by_others on indexed (n)"));
                 }
                 assertThat(waiters).noneMatch(Future::isDone);
                 return true;
             });
 
             for (FutureTask<Integer> waiter : waiters) {
-                assertThat(waiter.get(10, TimeUnit.SECONDS)).isPositive();
+                assertThat(waiter.get(20, TimeUnit.SECONDS)).isPositive();
             }
         }
     }
@@ -307,10 +306,10 @@ class BoundedWaitTest {
         }
     }
 
-    private static void assertEndsWithin3Seconds(SqlAction action) throws SQLException {
+    private static void assertEndsAtOnce(SqlAction action) throws SQLException {
         long startNanos = System.nanoTime();
         action.run();
-        assertThat(Duration.ofNanos(System.nanoTime() - startNanos)).isLessThan(Duration.ofSeconds(3));
+        assertThat(Duration.ofNanos(System.nanoTime() - startNanos)).isLessThan(LONG_WAIT.dividedBy(2));
     }
 
     private interface SqlAction {

@@ -192,7 +192,7 @@ class BrokenServerTest {
         }
         assertThat(client.waitFor(10, TimeUnit.SECONDS)).isTrue();
 
-        await().atMost(Duration.ofSeconds(2)).until(() -> server.isFree(KEY));
+        await().until(() -> server.isFree(KEY));
     }
 
     /** Run in a JVM of its own. */
@@ -208,7 +208,7 @@ class BrokenServerTest {
     }
 
     private static void assertEndedInTime(Frozen frozen) {
-        assertThat(frozen.age()).isBetween(NETWORK_TIMEOUT, NETWORK_TIMEOUT.plusSeconds(1));
+        assertThat(frozen.age()).isBetween(NETWORK_TIMEOUT, NETWORK_TIMEOUT.plusSeconds(20));
     }
 
     @FunctionalInterface

@@ -353,7 +353,7 @@ class HeldLockTest {
                     })
                     .value();
 
-            await().atMost(Duration.ofSeconds(1)).until(() -> server.isFree(KEY));
+            await().until(() -> server.isFree(KEY));
             server.assertNeverHandedOut(pool, pid);
         }
     }
@@ -375,7 +375,7 @@ class HeldLockTest {
                     .withMessageContaining(String.valueOf(pid))
                     .withMessageContaining("pooler");
 
-            await().atMost(Duration.ofSeconds(1)).until(() -> server.isFree(KEY));
+            await().until(() -> server.isFree(KEY));
             assertThat(locks.tryRunLocked(KEY, TestServer::backendPid).value()).isNotEqualTo(pid);
         }
     }
@@ -412,7 +412,7 @@ class HeldLockTest {
                         return true;
                     }));
 
-            await().atMost(Duration.ofSeconds(1)).until(() -> server.isFree(KEY));
+            await().until(() -> server.isFree(KEY));
         }
     }
 

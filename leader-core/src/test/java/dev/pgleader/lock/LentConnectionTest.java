@@ -57,7 +57,7 @@ class LentConnectionTest {
         try (HikariDataSource pool = server.pool(poolSize)) {
             int pid = lockAndDiscard(pool, pool);
 
-            await().atMost(Duration.ofSeconds(1)).until(() -> server.isFree(KEY));
+            await().until(() -> server.isFree(KEY));
             server.assertNeverHandedOut(pool, pid);
             assertThat(pool.getHikariPoolMXBean().getActiveConnections()).isZero();
         }
@@ -88,7 +88,7 @@ class LentConnectionTest {
         try (HikariDataSource pool = server.pool(1)) {
             int pid = lockAndDiscard(null, pool);
 
-            await().atMost(Duration.ofSeconds(1)).until(() -> server.isFree(KEY));
+            await().until(() -> server.isFree(KEY));
             try (Connection connection = pool.getConnection()) {
                 assertThat(backendPid(connection)).isNotEqualTo(pid);
             }
@@ -99,7 +99,7 @@ class LentConnectionTest {
             lockAndDiscard(null, TestServer.handingOut(() -> kept));
             assertThat(kept.isClosed()).isTrue();
         }
-        await().atMost(Duration.ofSeconds(1)).until(() -> server.isFree(KEY));
+        await().until(() -> server.isFree(KEY));
     }
 
     @Test
@@ -139,9 +139,9 @@ class LentConnectionTest {
 
                 lent.discard();
 
-                assertThat(frozen.age()).isLessThan(Duration.ofSeconds(2));
+                assertThat(frozen.age()).isLessThan(Duration.ofSeconds(10));
                 if (inStatement) {
-                    assertThat(failure.get(1, TimeUnit.SECONDS)).isNotNull();
+                    assertThat(failure.get(20, TimeUnit.SECONDS)).isNotNull();
                 }
             }
         }
