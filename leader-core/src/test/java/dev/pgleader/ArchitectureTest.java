@@ -70,9 +70,9 @@ class ArchitectureTest {
     @Test
     void whoDecidesKnowsNoClockNoThreadNoLogAndNoDatabase() {
         classes()
-                .that(nameMatching("dev\\.pgleader\\.Candidacy(\\$.*)?"))
+                .that(nameMatching("dev\\.pgleader\\.CandidateState(\\$.*)?"))
                 .should()
-                .onlyDependOnClassesThat(nameMatching("dev\\.pgleader\\.(Candidacy(\\$.*)?|RevocationReason)"
+                .onlyDependOnClassesThat(nameMatching("dev\\.pgleader\\.(CandidateState(\\$.*)?|RevocationReason)"
                         + "|java\\.lang\\.(Object|Record|String|Math|Long|IllegalStateException|MatchException)"
                         + "|java\\.lang\\.(invoke|runtime)\\..*|java\\.util\\.List|org\\.jspecify\\..*"))
                 .check(MAIN);

@@ -68,18 +68,18 @@ class ElectionLoopTest {
         election = new ScriptedElection(options.build());
     }
 
-    private static List<String> withoutAnnouncements(List<String> journal) {
-        return journal.stream().filter(entry -> !entry.startsWith("announce")).toList();
+    private static List<String> withoutNews(List<String> journal) {
+        return journal.stream().filter(entry -> !entry.startsWith("tell")).toList();
     }
 
     private static long count(List<String> journal, String entry) {
         return journal.stream().filter(each -> each.startsWith(entry)).count();
     }
 
-    private Fault outage() {
-        Outage outage = election.loop.view().outage();
-        assertThat(outage).as("outage").isNotNull();
-        return outage.fault();
+    private Fault problem() {
+        Problem problem = election.loop.view().problem();
+        assertThat(problem).as("problem").isNotNull();
+        return problem.fault();
     }
 
     @Nested
@@ -94,9 +94,9 @@ class ElectionLoopTest {
             assertThat(job.leads()).isTrue();
             assertThat(job.role()).isEqualTo(LeaderStatus.Role.LEADER);
             List<String> journal = election.journal();
-            assertThat(withoutAnnouncements(journal)).containsExactly("open", "try [bigint:1]", "check");
+            assertThat(withoutNews(journal)).containsExactly("open", "try [bigint:1]", "check");
             assertThat(journal.get(3))
-                    .startsWith("announce \"elected bigint:1 101 ")
+                    .startsWith("tell \"elected bigint:1 101 ")
                     .endsWith(" " + ScriptedElection.INSTANCE + "\"");
             assertThat(wait).isEqualTo(RETRY_INTERVAL);
             election.callbacks.runAll();
@@ -115,7 +115,7 @@ class ElectionLoopTest {
             election.turn();
             election.callbacks.runAll();
             assertThat(election.journal()).containsExactly("open", "try [bigint:1]", "check", "abort, nobody leading");
-            assertThat(outage()).isEqualTo(Fault.LOCKS_NOT_REAL);
+            assertThat(problem()).isEqualTo(Fault.LOCKS_NOT_REAL);
             assertThat(job.role()).isEqualTo(LeaderStatus.Role.FOLLOWER);
         }
 
@@ -128,8 +128,8 @@ class ElectionLoopTest {
             election.turnAfter(RETRY_INTERVAL);
             election.callbacks.runAll();
             assertThat(election.journal()).containsExactly("try [bigint:1]", "check", "abort, nobody leading");
-            assertThat(job.contender.candidacy.terms()).isZero();
-            assertThat(outage()).isEqualTo(fault);
+            assertThat(job.candidate.state().terms()).isZero();
+            assertThat(problem()).isEqualTo(fault);
         }
 
         @Test
@@ -143,7 +143,7 @@ class ElectionLoopTest {
             });
             election.turn();
             assertThat(election.journal()).containsExactly("open", "try [bigint:1]", "abort, nobody leading");
-            assertThat(outage()).isEqualTo(Fault.STATEMENT_FAILED);
+            assertThat(problem()).isEqualTo(Fault.STATEMENT_FAILED);
             election.run(SECOND);
             assertThat(job.leads()).isTrue();
         }
@@ -189,14 +189,14 @@ class ElectionLoopTest {
             jobs.subList(500, 1_000).forEach(job -> election.server.takenByOthers.add(job.key));
             jobs.forEach(Job::admit);
             election.turn();
-            assertThat(withoutAnnouncements(election.journal())).containsExactly("open", "try 1000 keys", "check");
+            assertThat(withoutNews(election.journal())).containsExactly("open", "try 1000 keys", "check");
             assertThat(jobs.subList(0, 500)).allMatch(Job::leads);
             assertThat(jobs.subList(500, 1_000)).noneMatch(Job::leads);
             election.turnAfter(RETRY_INTERVAL);
-            assertThat(withoutAnnouncements(election.journal())).containsExactly("try 500 keys");
+            assertThat(withoutNews(election.journal())).containsExactly("try 500 keys");
             election.server.takenByOthers.clear();
             election.turnAfter(RETRY_INTERVAL);
-            assertThat(withoutAnnouncements(election.journal())).containsExactly("try 500 keys", "check");
+            assertThat(withoutNews(election.journal())).containsExactly("try 500 keys", "check");
             assertThat(jobs).allMatch(Job::leads);
         }
 
@@ -218,7 +218,7 @@ class ElectionLoopTest {
                         throw new AssertionError("scripted");
                     },
                     () -> {})) {
-                job.contender.addObserver(new ElectionObserver() {
+                job.candidate.observers.add(new ElectionObserver() {
                     @Override
                     public void elected(Leadership leadership) {
                         before.run();
@@ -236,7 +236,7 @@ class ElectionLoopTest {
         void observersHearOfTriesChecksAndTerms() {
             Job job = election.candidate(1);
             List<String> heard = new ArrayList<>();
-            job.contender.addObserver(new ElectionObserver() {
+            job.candidate.observers.add(new ElectionObserver() {
                 @Override
                 public void sessionOpened(Duration took) {
                     heard.add("opened");
@@ -303,7 +303,7 @@ class ElectionLoopTest {
     class TheLease {
 
         private Duration remaining(Job job) {
-            return job.contender.trustedLeadership().map(Leadership::remaining).orElse(Duration.ZERO);
+            return job.candidate.trustedLeadership().map(Leadership::remaining).orElse(Duration.ZERO);
         }
 
         @Test
@@ -357,7 +357,7 @@ class ElectionLoopTest {
             assertThat(job.leads()).isTrue();
             election.ticker.advanceNanos(2);
             assertThat(job.leads()).isFalse();
-            assertThat(job.contender.trustedLeadership()).isEmpty();
+            assertThat(job.candidate.trustedLeadership()).isEmpty();
         }
 
         @Test
@@ -382,7 +382,7 @@ class ElectionLoopTest {
             election.turnAfter(CHECK_INTERVAL);
             assertThat(job.leads()).isFalse();
             assertThat(session.isEnded()).isTrue();
-            assertThat(job.contender.standing.lastRevocation()).isEqualTo(RevocationReason.LEASE_EXPIRED);
+            assertThat(job.candidate.standing().lastRevocation()).isEqualTo(RevocationReason.LEASE_EXPIRED);
             assertThat(election.journal()).containsSubsequence("check", "abort, nobody leading");
         }
 
@@ -421,11 +421,11 @@ class ElectionLoopTest {
         void ofANewTermIsANewOne() { // X12
             Job job = election.leader();
             for (int term = 2; term <= 11; term++) {
-                Leadership former = job.contender.trustedLeadership().orElseThrow();
+                Leadership former = job.candidate.trustedLeadership().orElseThrow();
                 election.session().checks.add(fault(Fault.CONNECTION_LOST));
                 election.turnAfter(CHECK_INTERVAL);
                 election.run(SECOND);
-                Leadership current = job.contender.trustedLeadership().orElseThrow();
+                Leadership current = job.candidate.trustedLeadership().orElseThrow();
                 assertThat(current.term()).isEqualTo(term);
                 assertThat(former.isValid()).isFalse();
             }
@@ -461,7 +461,7 @@ class ElectionLoopTest {
             election.callbacks.runAll();
             assertThat(election.journal())
                     .containsExactly("check", "abort, nobody leading", "onRevoked 1 " + reasonOf(fault));
-            assertThat(outage()).isEqualTo(fault);
+            assertThat(problem()).isEqualTo(fault);
         }
 
         @ParameterizedTest
@@ -488,17 +488,6 @@ class ElectionLoopTest {
         }
 
         @Test
-        void aFaultOfAnAnnouncementEndsTheTerm() {
-            Job job = election.leader();
-            election.hear("who bigint:1");
-            election.session().announcements.add(fault(Fault.TIMEOUT));
-            election.turn();
-            election.callbacks.runAll();
-            assertThat(job.leads()).isFalse();
-            assertThat(election.journal()).endsWith("abort, nobody leading", "onRevoked 1 CHECK_TIMEOUT");
-        }
-
-        @Test
         void aLockThatIsGoneThoughTheSessionLivesIsLost() { // C13 (c)
             Job job = election.leader();
             election.session().checks.add(Set::of);
@@ -515,16 +504,18 @@ class ElectionLoopTest {
             election.turnAfter(CHECK_INTERVAL);
             assertThat(job.leads()).isFalse();
             assertThat(election.journal()).containsExactly("check", "abort, nobody leading");
-            assertThat(outage()).isEqualTo(Fault.LOCK_LOST);
+            assertThat(problem()).isEqualTo(Fault.LOCK_LOST);
         }
 
         @Test
         void aFollowerThatHoldsALockIsDoubtEnough() {
-            election.follower();
+            Job follower = election.follower();
             election.session().checks.add(() -> Set.of(LockKey.of(1)));
-            election.loop.verify(proven -> assertThat(proven).isFalse());
+            CompletableFuture<Boolean> verified = election.requests.verify(follower.candidate);
             election.turn();
             assertThat(election.journal()).containsExactly("check", "abort, nobody leading");
+            election.callbacks.runAll();
+            assertThat(verified).isCompletedWithValue(false);
         }
 
         @Test
@@ -627,7 +618,7 @@ class ElectionLoopTest {
             election.turn();
             assertThat(election.journal())
                     .containsExactly(
-                            "onRevoked 1 RESIGNED", "release bigint:1 with \"released bigint:1\", nobody leading");
+                            "onRevoked 1 RESIGNED", "release bigint:1, nobody leading", "tell \"released bigint:1\"");
             assertThat(job.role()).isEqualTo(LeaderStatus.Role.FOLLOWER);
             election.callbacks.runAll();
             assertThat(released).isCompleted();
@@ -737,7 +728,7 @@ class ElectionLoopTest {
             election.callbacks.runAll();
             election.turn();
             assertThat(session.isEnded()).isTrue();
-            assertThat(outage()).isEqualTo(Fault.LOCK_LOST);
+            assertThat(problem()).isEqualTo(Fault.LOCK_LOST);
             election.callbacks.runAll();
             assertThat(released).isCompleted();
         }
@@ -767,7 +758,7 @@ class ElectionLoopTest {
             job.resign();
             election.run(SECOND.multipliedBy(20));
             assertThat(other.leads()).isTrue();
-            assertThat(other.contender.candidacy.terms()).isOne();
+            assertThat(other.candidate.state().terms()).isOne();
             assertThat(count(election.journal(), "abort")).isZero();
         }
 
@@ -782,15 +773,15 @@ class ElectionLoopTest {
             assertThat(job.leads()).isFalse();
             election.callbacks.runAll();
             election.turn();
-            assertThat(withoutAnnouncements(election.journal()))
+            assertThat(withoutNews(election.journal()))
                     .containsExactly(
                             "open",
                             "try [bigint:1]",
                             "check",
                             "onElected 1",
                             "onRevoked 1 CALLBACK_FAILED",
-                            "release bigint:1 with \"released bigint:1\", nobody leading");
-            assertThat(job.contender.standing.lastRevocation()).isEqualTo(RevocationReason.CALLBACK_FAILED);
+                            "release bigint:1, nobody leading", "tell \"released bigint:1\"");
+            assertThat(job.candidate.standing().lastRevocation()).isEqualTo(RevocationReason.CALLBACK_FAILED);
         }
 
         @Test
@@ -802,7 +793,7 @@ class ElectionLoopTest {
             job.failsWith = null;
             election.run(Duration.ofMinutes(1));
             assertThat(job.leads()).isTrue();
-            assertThat(job.contender.candidacy.terms()).isEqualTo(2);
+            assertThat(job.candidate.state().terms()).isEqualTo(2);
         }
 
         @Test
@@ -811,9 +802,9 @@ class ElectionLoopTest {
             job.failsWith = new AssertionError("scripted");
             job.admit();
             election.run(Duration.ofMinutes(1)); // Waits about 2, 2 + 4, 2 + 4 + 8, 2 + 4 + 8 + 16 s.
-            assertThat(job.contender.candidacy.terms()).isEqualTo(5);
+            assertThat(job.candidate.state().terms()).isEqualTo(5);
             election.run(Duration.ofMinutes(64)); // At the longest 64 s.
-            assertThat(job.contender.candidacy.terms()).isBetween(60L, 66L);
+            assertThat(job.candidate.state().terms()).isBetween(60L, 66L);
         }
     }
 
@@ -823,14 +814,14 @@ class ElectionLoopTest {
         @Test
         void aLeaderThatPausesReleasesTheLockInOrderAndStaysOut() {
             Job job = election.leader();
-            job.signal(new Candidacy.Pause());
+            job.signal(new CandidateState.Pause());
             election.run(Duration.ofMinutes(1));
             List<String> journal = election.journal();
             assertThat(journal)
                     .containsSubsequence(
-                            "onRevoked 1 RESIGNED", "release bigint:1 with \"released bigint:1\", nobody leading");
+                            "onRevoked 1 RESIGNED", "release bigint:1, nobody leading", "tell \"released bigint:1\"");
             assertThat(journal).noneMatch(entry -> entry.startsWith("try"));
-            assertThat(job.contender.standing.paused()).isTrue();
+            assertThat(job.candidate.standing().paused()).isTrue();
         }
 
         @Test
@@ -848,193 +839,10 @@ class ElectionLoopTest {
             job.admit(true);
             election.run(SECOND.multipliedBy(10));
             assertThat(job.leads()).isFalse();
-            job.signal(new Candidacy.Resume());
+            job.signal(new CandidateState.Resume());
             election.run(RETRY_INTERVAL.plusMillis(1));
             assertThat(job.leads()).isTrue();
-            assertThat(job.contender.standing.paused()).isFalse();
-        }
-    }
-
-    @Nested
-    class Notices {
-
-        private static final String ELECTED_ELSEWHERE = "elected bigint:1 4711 2026-01-02T03:04:05Z elsewhere";
-
-        @Test
-        void anotherSessionMayAskForResignation() {
-            Job job = election.leader();
-            election.hear("resign bigint:1");
-            assertThat(job.leads()).isFalse();
-            election.callbacks.runAll();
-            election.turn();
-            assertThat(election.journal())
-                    .containsExactly(
-                            "onRevoked 1 RESIGNED", "release bigint:1 with \"released bigint:1\", nobody leading");
-        }
-
-        @Test
-        void noticesOfOtherKeysAndGarbageDoNothing() {
-            Job job = election.leader();
-            election.hear("resign bigint:2", "resign int4:0,1", "resign", "", "DROP TABLE leaders");
-            election.turn();
-            assertThat(job.leads()).isTrue();
-            assertThat(election.journal()).isEmpty();
-        }
-
-        @Test
-        void aRequestToResignMeansNothingToAFollower() {
-            election.follower();
-            election.hear("resign bigint:1");
-            election.turnAfter(RETRY_INTERVAL);
-            assertThat(election.journal()).containsExactly("try [bigint:1]");
-        }
-
-        @Test
-        void aRequestToResignIsSentWithTheNextTurn() {
-            Job job = election.follower();
-            assertThat(election.loop.requestResignation(job.contender)).isTrue();
-            assertThat(election.loop.requestResignation(job.contender))
-                    .as("by two callers")
-                    .isTrue();
-            election.turn();
-            assertThat(election.journal()).containsExactly("announce \"resign bigint:1\"");
-        }
-
-        @Test
-        void aRequestToResignIsRefusedWithoutASession() {
-            assertThat(election.loop.requestResignation(election.candidate(1).contender))
-                    .isFalse();
-        }
-
-        @Test
-        void theLeaderAnswersWhoLeads() {
-            election.leader();
-            election.hear("who bigint:1");
-            election.turn();
-            assertThat(election.journal())
-                    .singleElement()
-                    .asString()
-                    .startsWith("announce \"elected bigint:1 101 ")
-                    .endsWith(ScriptedElection.INSTANCE + "\"");
-        }
-
-        @Test
-        void aFollowerAsksOnceWhoLeadsAndDoesNotAnswer() {
-            Job job = election.candidate(1);
-            election.server.takenByOthers.add(job.key);
-            job.admit();
-            election.run(SECOND.multipliedBy(5));
-            election.hear("who bigint:1");
-            election.turn();
-            assertThat(election.journal())
-                    .filteredOn(entry -> entry.startsWith("announce"))
-                    .containsExactly("announce \"who bigint:1\"");
-        }
-
-        @Test
-        void aFollowerKnowsTheLeaderThatAnnouncedItself() {
-            Job job = election.follower();
-            election.hear(ELECTED_ELSEWHERE);
-            assertThat(job.contender.standing.knownLeader())
-                    .isEqualTo(new LeaderInfo("elsewhere", 4711, Optional.of(Instant.parse("2026-01-02T03:04:05Z"))));
-            election.hear("released bigint:1");
-            assertThat(job.contender.standing.knownLeader()).isNull();
-        }
-
-        @Test
-        void aReleasedKeyIsTriedAtOnce() {
-            Job job = election.follower();
-            election.turnAfter(Duration.ofMillis(100));
-            assertThat(election.journal()).isEmpty();
-            election.server.takenByOthers.clear();
-            election.hear("released bigint:1");
-            election.turn();
-            assertThat(election.journal()).startsWith("try [bigint:1]", "check");
-            assertThat(job.leads()).isTrue();
-        }
-
-        @Test
-        void aReleasedKeyIsNotTriedByWhoeverCoolsDownOrIsPaused() {
-            Job job = election.leader();
-            job.resign();
-            election.turn();
-            election.callbacks.runAll();
-            election.turn();
-            election.hear("released bigint:1"); // Its own notice comes back.
-            election.turn();
-            assertThat(count(election.journal(), "try")).isZero();
-            job.signal(new Candidacy.Pause());
-            election.run(Duration.ofMinutes(1));
-            election.hear("released bigint:1");
-            election.turn();
-            assertThat(count(election.journal(), "try")).isZero();
-        }
-
-        @Test
-        void aFollowerAsksAgainAfterAReconnect() {
-            Job job = election.follower();
-            election.hear(ELECTED_ELSEWHERE);
-            election.session().waits.add(fault(Fault.CONNECTION_LOST));
-            election.loop.await(0);
-            assertThat(job.contender.standing.knownLeader()).isNull();
-            election.run(SECOND);
-            assertThat(election.journal()).contains("announce \"who bigint:1\"");
-        }
-
-        @Test
-        void whatALeaderMeantToSayIsNotSaidAfterItsRelease() {
-            election.leader();
-            election.hear("who bigint:1", "resign bigint:1");
-            election.callbacks.runAll();
-            election.turn();
-            assertThat(election.journal())
-                    .containsExactly(
-                            "onRevoked 1 RESIGNED", "release bigint:1 with \"released bigint:1\", nobody leading");
-        }
-
-        @Test
-        void itsOwnAnnouncementThatComesBackLateIsNoNews() {
-            Job job = election.candidate(1);
-            job.admit();
-            election.turn();
-            String announced = election.journal().get(3).replaceAll("announce \"(.*)\"", "$1");
-            election.callbacks.runAll();
-            job.resign();
-            election.turn();
-            election.hear(announced);
-            assertThat(job.contender.standing.knownLeader()).isNull();
-        }
-
-        @Test
-        void theHolderOfTheLockIsFoundAndNamed() throws LockSessionException {
-            Job job = election.follower();
-            election.session().holders.add(() -> Optional.of(new LockSession.Holder(4711, "pg-leader/elsewhere")));
-            assertThat(election.loop.findLeader(job.contender))
-                    .contains(new LeaderInfo("elsewhere", 4711, Optional.empty()));
-            election.hear(ELECTED_ELSEWHERE);
-            election.session().holders.add(() -> Optional.of(new LockSession.Holder(4711, "pg-leader/elsewhere")));
-            assertThat(election.loop.findLeader(job.contender)).contains(job.contender.standing.knownLeader());
-            election.session().holders.add(() -> Optional.of(new LockSession.Holder(4712, "psql")));
-            assertThat(election.loop.findLeader(job.contender))
-                    .contains(new LeaderInfo("psql", 4712, Optional.empty()));
-            assertThat(election.loop.findLeader(job.contender)).isEmpty();
-        }
-
-        @Test
-        void theHolderIsNotFoundWithoutASessionOrWithOneThatFails() {
-            Job job = election.follower();
-            election.session().holders.add(fault(Fault.TIMEOUT));
-            Throwable failure = catchThrowable(() -> election.loop.findLeader(job.contender));
-            assertThat(failure)
-                    .isInstanceOfSatisfying(
-                            LockSessionException.class,
-                            e -> assertThat(e.fault()).isEqualTo(Fault.TIMEOUT));
-            assertThat(election.session().isEnded()).isTrue();
-            failure = catchThrowable(() -> election.loop.findLeader(job.contender));
-            assertThat(failure)
-                    .isInstanceOfSatisfying(
-                            LockSessionException.class,
-                            e -> assertThat(e.fault()).isEqualTo(Fault.TIMEOUT));
+            assertThat(job.candidate.standing().paused()).isFalse();
         }
     }
 
@@ -1057,7 +865,7 @@ class ElectionLoopTest {
             assertThat(election.journal()).contains("check").doesNotContain("onElected 1");
             election.run(Duration.ofMillis(2));
             assertThat(job.leads()).isTrue();
-            assertThat(election.journal()).contains("onElected " + job.contender.candidacy.terms());
+            assertThat(election.journal()).contains("onElected " + job.candidate.state().terms());
         }
 
         @Test
@@ -1149,19 +957,6 @@ class ElectionLoopTest {
             assertThat(job.role()).isEqualTo(LeaderStatus.Role.TAKING_OVER);
         }
 
-        @Test
-        void anOrderlyReleaseIsForgottenWhenSomebodyElseLeads() {
-            use(ElectorOptions.builder().takeoverDelay(TakeoverDelay.of(Duration.ofSeconds(20))));
-            Job job = election.follower();
-            job.signal(new Candidacy.Pause()); // So it doesn't try, and only hears of the other one.
-            election.turn();
-            election.hear("released bigint:1", Notices.ELECTED_ELSEWHERE);
-            job.signal(new Candidacy.Resume());
-            election.server.takenByOthers.clear();
-            election.turnAfter(RETRY_INTERVAL);
-            assertThat(job.role()).isEqualTo(LeaderStatus.Role.TAKING_OVER);
-        }
-
         /** The former leader, from before the server's restart, may be cut off and trust itself still. */
         @Test
         void aReleaseByOneThatOnlyWaitedToLeadVouchesForNobody() {
@@ -1169,7 +964,7 @@ class ElectionLoopTest {
             Job waiting = candidateThatGetsTheLock();
             waiting.resign();
             election.turn();
-            assertThat(election.journal()).endsWith("release bigint:1 with \"freed bigint:1\", nobody leading");
+            assertThat(election.journal()).endsWith("release bigint:1, nobody leading", "tell \"freed bigint:1\"");
             election = new ScriptedElection();
             election.server.uptime = SECOND;
             Job next = election.follower();
@@ -1201,7 +996,7 @@ class ElectionLoopTest {
             election.callbacks.runAll();
             assertThat(election.journal()).noneMatch(entry -> entry.startsWith("on"));
             assertThat(job.role()).isEqualTo(LeaderStatus.Role.FOLLOWER);
-            assertThat(job.contender.candidacy.terms()).isZero();
+            assertThat(job.candidate.state().terms()).isZero();
         }
 
         @Test
@@ -1246,12 +1041,12 @@ class ElectionLoopTest {
             election.opens.add(fault(Fault.STANDBY));
             election.candidate(1).admit();
             election.turn();
-            assertThat(outage()).isEqualTo(Fault.UNREACHABLE);
+            assertThat(problem()).isEqualTo(Fault.UNREACHABLE);
             election.turnAfter(SECOND);
-            assertThat(outage()).isEqualTo(Fault.STANDBY);
+            assertThat(problem()).isEqualTo(Fault.STANDBY);
             assertThat(election.loop.view().facts()).isNull();
             election.turnAfter(SECOND);
-            assertThat(election.loop.view().outage()).isNull();
+            assertThat(election.loop.view().problem()).isNull();
             assertThat(election.loop.view().facts()).isNotNull();
         }
 
@@ -1328,23 +1123,33 @@ class ElectionLoopTest {
             });
             election.candidate(1).admit();
             assertThat(election.turn()).isEqualTo(RECONNECT_STEP);
-            assertThat(outage()).isEqualTo(Fault.UNREACHABLE);
+            assertThat(problem()).isEqualTo(Fault.UNREACHABLE);
         }
 
+        /** R39: back soon after the database is, however long it was away. */
         @Test
-        void theDelaysGrowToTheirLimit() {
+        void anAttemptIsMadeInEachRetryIntervalWhileTheServerCannotBeReached() {
             Backoff backoff = Backoff.of(ElectorOptions.defaults());
             List<Long> millis = new ArrayList<>();
             for (int i = 0; i < 20; i++) {
-                millis.add(backoff.afterFailure().toMillis());
+                millis.add(backoff.afterFailure(Fault.UNREACHABLE).toMillis());
             }
-            assertThat(millis.get(0)).isBetween(200L, 300L);
-            assertThat(millis.get(3)).isBetween(1_600L, 2_400L);
-            assertThat(millis.subList(5, 20))
-                    .allSatisfy(delay -> assertThat(delay).isBetween(4_000L, 5_000L));
+            assertThat(millis).allSatisfy(delay -> assertThat(delay).isBetween(800L, 1_200L));
             assertThat(new HashSet<>(millis)).as("jitter").hasSizeGreaterThan(5);
+        }
+
+        @Test
+        void theDelaysGrowToTheirLimitWhileSomebodyHasToMendIt() {
+            Backoff backoff = Backoff.of(ElectorOptions.defaults());
+            List<Long> millis = new ArrayList<>();
+            for (int i = 0; i < 20; i++) {
+                millis.add(backoff.afterFailure(Fault.UNSUPPORTED_SERVER).toMillis());
+            }
+            assertThat(millis.get(0)).isBetween(800L, 1_200L);
+            assertThat(millis.subList(5, 20))
+                    .allSatisfy(delay -> assertThat(delay).isBetween(4_000L, 6_000L));
             backoff.reset();
-            assertThat(backoff.afterFailure().toMillis()).isBetween(200L, 300L);
+            assertThat(backoff.afterFailure(Fault.UNSUPPORTED_SERVER).toMillis()).isBetween(800L, 1_200L);
         }
     }
 
@@ -1353,7 +1158,7 @@ class ElectionLoopTest {
 
         private CompletableFuture<Void> admitted(Job job) {
             job.admit();
-            CompletableFuture<Void> left = job.left;
+            CompletableFuture<Void> left = job.left();
             election.turn();
             election.callbacks.runAll();
             return left;
@@ -1365,7 +1170,7 @@ class ElectionLoopTest {
             election.server.takenByOthers.add(job.key);
             CompletableFuture<Void> left = admitted(job);
             election.journal();
-            job.signal(new Candidacy.Close());
+            job.signal(new CandidateState.Close(REVOKE_TIMEOUT.toNanos()));
             election.turn();
             assertThat(left).isCompleted();
             assertThat(election.journal()).containsExactly("close");
@@ -1379,7 +1184,7 @@ class ElectionLoopTest {
             Job job = election.candidate(1);
             CompletableFuture<Void> left = admitted(job);
             election.journal();
-            job.signal(new Candidacy.Close());
+            job.signal(new CandidateState.Close(REVOKE_TIMEOUT.toNanos()));
             election.turn();
             assertThat(job.leads()).isFalse();
             assertThat(left).isNotDone();
@@ -1389,7 +1194,7 @@ class ElectionLoopTest {
             assertThat(election.journal())
                     .containsExactly(
                             "onRevoked 1 CLOSED",
-                            "release bigint:1 with \"released bigint:1\", nobody leading",
+                            "release bigint:1, nobody leading", "tell \"released bigint:1\"",
                             "close");
         }
 
@@ -1397,7 +1202,7 @@ class ElectionLoopTest {
         void aLeaderWhoseOnRevokedHangsLeavesAfterTheRevokeTimeout() { // C36
             Job job = election.candidate(1);
             CompletableFuture<Void> left = admitted(job);
-            job.signal(new Candidacy.Close());
+            job.signal(new CandidateState.Close(REVOKE_TIMEOUT.toNanos()));
             election.turn();
             election.callbacks.loseAll();
             election.run(REVOKE_TIMEOUT.minusMillis(1));
@@ -1413,12 +1218,12 @@ class ElectionLoopTest {
             Job job = election.candidate(1);
             CompletableFuture<Void> left = admitted(job);
             assertThat(job.role()).isEqualTo(LeaderStatus.Role.TAKING_OVER);
-            job.signal(new Candidacy.Close());
+            job.signal(new CandidateState.Close(REVOKE_TIMEOUT.toNanos()));
             election.turn();
             election.callbacks.runAll();
             assertThat(left).isCompleted();
             assertThat(election.journal())
-                    .endsWith("release bigint:1 with \"freed bigint:1\", nobody leading", "close")
+                    .endsWith("release bigint:1, nobody leading", "tell \"freed bigint:1\"", "close")
                     .noneMatch(entry -> entry.startsWith("on"));
         }
 
@@ -1428,7 +1233,7 @@ class ElectionLoopTest {
             CompletableFuture<Void> left = admitted(job);
             job.resign();
             election.turn();
-            job.signal(new Candidacy.Close());
+            job.signal(new CandidateState.Close(REVOKE_TIMEOUT.toNanos()));
             election.turn();
             assertThat(left).isNotDone();
             election.callbacks.runAll();
@@ -1437,7 +1242,7 @@ class ElectionLoopTest {
             assertThat(election.journal())
                     .endsWith(
                             "onRevoked 1 RESIGNED",
-                            "release bigint:1 with \"released bigint:1\", nobody leading",
+                            "release bigint:1, nobody leading", "tell \"released bigint:1\"",
                             "close");
         }
 
@@ -1445,7 +1250,7 @@ class ElectionLoopTest {
         void aLeaderThatLosesTheSessionWhileItClosesIsRevokedOnce() { // C29
             Job job = election.candidate(1);
             CompletableFuture<Void> left = admitted(job);
-            job.signal(new Candidacy.Close());
+            job.signal(new CandidateState.Close(REVOKE_TIMEOUT.toNanos()));
             election.turn();
             election.session().checks.add(fault(Fault.CONNECTION_LOST));
             election.turnAfter(CHECK_INTERVAL);
@@ -1464,7 +1269,7 @@ class ElectionLoopTest {
                 CompletableFuture<Void> left = admitted(job);
                 election.session().checks.add(fault(Fault.CONNECTION_LOST));
                 election.turnAfter(CHECK_INTERVAL);
-                job.signal(new Candidacy.Close());
+                job.signal(new CandidateState.Close(REVOKE_TIMEOUT.toNanos()));
                 election.turn();
                 assertThat(left).isNotDone();
                 if (returns) {
@@ -1484,7 +1289,7 @@ class ElectionLoopTest {
             election.opens.add(fault(Fault.UNREACHABLE));
             Job job = election.candidate(1);
             CompletableFuture<Void> left = admitted(job);
-            job.signal(new Candidacy.Close());
+            job.signal(new CandidateState.Close(REVOKE_TIMEOUT.toNanos()));
             election.turn();
             assertThat(left).isCompleted();
             assertThat(election.journal()).containsExactly("open");
@@ -1496,7 +1301,7 @@ class ElectionLoopTest {
             Job other = election.candidate(2);
             other.admit();
             election.turn();
-            job.signal(new Candidacy.Close());
+            job.signal(new CandidateState.Close(REVOKE_TIMEOUT.toNanos()));
             election.run(SECOND.multipliedBy(5));
             assertThat(other.leads()).isTrue();
             assertThat(election.journal()).doesNotContain("close");
@@ -1505,10 +1310,10 @@ class ElectionLoopTest {
         @Test
         void whoeverHasLeftMayComeBackWithItsTermsCountedOn() {
             Job job = election.leader();
-            job.signal(new Candidacy.Close());
+            job.signal(new CandidateState.Close(REVOKE_TIMEOUT.toNanos()));
             election.run(SECOND);
             job.admit();
-            CompletableFuture<Void> left = job.left;
+            CompletableFuture<Void> left = job.left();
             election.run(SECOND);
             assertThat(job.leads()).isTrue();
             assertThat(left).isNotDone();
@@ -1594,15 +1399,15 @@ class ElectionLoopTest {
             job.verify();
             futures.add(job.verified);
             CompletableFuture<Leadership> elected = new CompletableFuture<>();
-            election.loop.post(() -> job.contender.whenElected(elected));
+            job.candidate.futures.completeWhenElected(elected);
             futures.add(elected);
             futures.add(
-                    job.contender.trustedLeadership().orElseThrow().revoked().toCompletableFuture());
+                    job.candidate.trustedLeadership().orElseThrow().revoked().toCompletableFuture());
             election.turn();
             job.resign();
             futures.add(job.released);
             election.turn();
-            job.signal(new Candidacy.Drained(1));
+            job.signal(new CandidateState.Drained(1));
             election.turn();
             assertThat(election.session().held).as("released").isEmpty();
             assertThat(futures).noneMatch(CompletableFuture::isDone);
@@ -1614,7 +1419,7 @@ class ElectionLoopTest {
         void ofTheNextTermAreCompletedWithIt() {
             Job job = election.follower();
             CompletableFuture<Leadership> elected = new CompletableFuture<>();
-            election.loop.post(() -> job.contender.whenElected(elected));
+            job.candidate.futures.completeWhenElected(elected);
             election.run(SECOND.multipliedBy(3));
             assertThat(elected).isNotDone();
             election.server.takenByOthers.clear();
@@ -1657,8 +1462,8 @@ class ElectionLoopTest {
                 Job job = jobs.get(random.nextInt(3));
                 switch (random.nextInt(12)) {
                     case 0 -> job.resign();
-                    case 1 -> job.signal(new Candidacy.Pause());
-                    case 2, 3 -> job.signal(new Candidacy.Resume());
+                    case 1 -> job.signal(new CandidateState.Pause());
+                    case 2, 3 -> job.signal(new CandidateState.Resume());
                     case 4 -> election.opens.add(fault(Fault.UNREACHABLE));
                     case 5 -> {
                         if (election.loop.view().facts() != null) {
@@ -1677,9 +1482,9 @@ class ElectionLoopTest {
                     lastCheckAt = election.ticker.nanos();
                 }
                 for (Job each : jobs) {
-                    Candidacy candidacy = each.contender.candidacy;
+                    CandidateState candidacy = each.candidate.state();
                     Long dueAt = candidacy.dueAt();
-                    if (dueAt != null && !(candidacy.phase() instanceof Candidacy.Follower)) {
+                    if (dueAt != null && !(candidacy.phase() instanceof CandidateState.Follower)) {
                         assertThat(dueAt - election.ticker.nanos()).isPositive();
                         assertThat(wait.toNanos()).isLessThanOrEqualTo(dueAt - election.ticker.nanos());
                     }
@@ -1693,176 +1498,7 @@ class ElectionLoopTest {
                 election.ticker.advanceNanos(
                         random.nextBoolean() ? wait.toNanos() : random.nextLong(wait.toNanos() + 1));
             }
-            assertThat(jobs).extracting(job -> job.contender.candidacy.terms()).allMatch(terms -> terms > 5);
-        }
-    }
-
-    /** With the election's own thread and the system's clock. */
-    @Nested
-    @Timeout(30)
-    class OnItsOwnThread {
-
-        private static final Duration LONG = Duration.ofMinutes(1);
-
-        private final ScriptedSession.Server server = new ScriptedSession.Server();
-        private final BlockingQueue<ScriptedSession.Answer<LockSession>> opens = new LinkedBlockingQueue<>();
-        private final Contender contender = new Contender(
-                "test",
-                LockKey.of(1),
-                new CallbackThreads("test-callback"),
-                Ticker.SYSTEM,
-                new ListenerDispatcher.Outcome() {
-                    @Override
-                    public void started(long term) {}
-
-                    @Override
-                    public void startFailed(long term, Throwable failure) {}
-
-                    @Override
-                    public void drained(long term) {
-                        loop.signal(contender, new Candidacy.Drained(term));
-                    }
-
-                    @Override
-                    public void revokeFailed(long term, Throwable failure) {}
-                });
-        private ElectionLoop loop = loop(ElectorOptions.builder());
-        private CompletableFuture<Void> left = CompletableFuture.completedFuture(null);
-
-        private ElectionLoop loop(ElectorOptions.Builder builder) {
-            ElectorOptions options = builder.build();
-            return new ElectionLoop(
-                    "test",
-                    ScriptedElection.INSTANCE,
-                    options,
-                    null,
-                    new ElectionLoop.Surroundings(
-                            () -> opens.isEmpty()
-                                    ? newSession()
-                                    : opens.remove().give(),
-                            Ticker.SYSTEM,
-                            RandomGenerator.getDefault(),
-                            Backoff.of(options)));
-        }
-
-        private ScriptedSession newSession() {
-            ScriptedSession session = new ScriptedSession(server, call -> {});
-            session.waitsForReal = true;
-            return session;
-        }
-
-        private void enter() {
-            left = new CompletableFuture<>();
-            loop.enter(contender, false, left);
-        }
-
-        private void awaitLeadership(long term) {
-            await().until(() -> contender.leads() && contender.standing.terms() == term);
-        }
-
-        @AfterEach
-        void leave() throws Exception {
-            loop.signal(contender, new Candidacy.Close());
-            left.get(10, TimeUnit.SECONDS);
-        }
-
-        @Test
-        void aDefectOfASessionEndsTheTermAndTheSessionButNotTheElection() {
-            ScriptedSession defective = newSession();
-            opens.add(() -> {
-                throw new IllegalStateException("scripted: no session");
-            });
-            opens.add(() -> defective);
-            enter();
-            awaitLeadership(1);
-            try (LogCapture log = LogCapture.of(ElectionLoop.class, Level.ERROR)) {
-                defective.waits.add(() -> {
-                    throw new AssertionError("scripted: a bad wait");
-                });
-                loop.post(() -> {});
-                awaitLeadership(2);
-                assertThat(log.events())
-                        .singleElement()
-                        .satisfies(event -> assertThat(event.throwable()).hasMessage("scripted: a bad wait"));
-            }
-            assertThat(defective.isEnded()).isTrue();
-        }
-
-        @Test
-        void aCommandThatThrowsDoesNotEndTheElection() {
-            enter();
-            awaitLeadership(1);
-            loop.post(() -> {
-                throw new IllegalStateException("scripted: a bad command");
-            });
-            awaitLeadership(2);
-        }
-
-        @ParameterizedTest
-        @ValueSource(booleans = {true, false})
-        void aCommandEndsTheWait(boolean withSession) throws Exception {
-            loop = loop(ElectorOptions.builder()
-                    .leaseDuration(LONG.multipliedBy(5))
-                    .healthCheckInterval(LONG)
-                    .retryInterval(LONG.multipliedBy(3))
-                    .maxReconnectDelay(LONG.multipliedBy(3)));
-            if (!withSession) {
-                opens.add(fault(Fault.UNREACHABLE));
-            }
-            enter();
-            await().until(() -> withSession ? contender.leads() : loop.view().outage() != null);
-            for (int i = 0; i < 200; i++) {
-                CountDownLatch ran = new CountDownLatch(1);
-                loop.post(ran::countDown);
-                assertThat(ran.await(10, TimeUnit.SECONDS)).isTrue();
-            }
-        }
-
-        @Test
-        void itsThreadIsADaemonThatEndsWhenAllHaveLeftAndAnotherOneStartsForWhoeverComesBack() throws Exception {
-            List<Thread> threads = new ArrayList<>();
-            for (int term = 1; term <= 3; term++) {
-                enter();
-                CompletableFuture<Thread> thread = new CompletableFuture<>();
-                loop.post(() -> thread.complete(Thread.currentThread()));
-                threads.add(thread.get(10, TimeUnit.SECONDS));
-                awaitLeadership(term);
-                leave();
-            }
-            assertThat(threads).allSatisfy(thread -> {
-                assertThat(thread.isDaemon()).isTrue();
-                assertThat(thread.getName()).isEqualTo("pg-leader-test");
-                await().until(() -> !thread.isAlive());
-            });
-        }
-
-        @Test
-        void whateverItWaitsForCanBeBrokenOff() throws Exception {
-            CountDownLatch asked = new CountDownLatch(1);
-            CountDownLatch aborted = new CountDownLatch(1);
-            ScriptedSession hanging = new ScriptedSession(server, call -> {
-                if (call.equals("abort")) {
-                    aborted.countDown();
-                }
-            });
-            hanging.waitsForReal = true;
-            hanging.tries.add(() -> {
-                asked.countDown();
-                try {
-                    aborted.await();
-                } catch (InterruptedException e) {
-                    // The session's socket doesn't care; only its abort ends the wait.
-                    throw new AssertionError("interrupted before it was aborted", e);
-                }
-                throw new LockSessionException(Fault.CONNECTION_LOST, "aborted");
-            });
-            opens.add(() -> hanging);
-            enter();
-            asked.await();
-            loop.signal(contender, new Candidacy.Close());
-            loop.breakOff();
-            left.get(10, TimeUnit.SECONDS);
-            assertThat(hanging.isEnded()).isTrue();
+            assertThat(jobs).extracting(job -> job.candidate.state().terms()).allMatch(terms -> terms > 5);
         }
     }
 }

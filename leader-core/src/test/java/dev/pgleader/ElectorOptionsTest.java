@@ -179,7 +179,7 @@ class ElectorOptionsTest {
     @Test
     void aSliceInTheQueueIsTwoSecondsOrAQuarterOfTheLease() {
         assertThat(ElectorOptions.defaults().queueSlice()).isEqualTo(Duration.ofSeconds(2));
-        assertThat(Candidate.FAST.queueSlice()).isEqualTo(Duration.ofMillis(750));
+        assertThat(TestCandidate.FAST.queueSlice()).isEqualTo(Duration.ofMillis(750));
     }
 
     @Test

@@ -2,6 +2,8 @@ package dev.pgleader;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.pgleader.Ticker.Moment;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.BrokenBarrierException;
@@ -17,7 +19,19 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 class LeaseTest {
 
+    private static final long WINDOW = 1_000_000_000;
+
     private final ManualTicker ticker = new ManualTicker(0);
+
+    /** A lease that ends at a reading of the monotonic clock. */
+    private static Lease leaseUntil(Ticker clock, long deadline) {
+        return new Lease(clock, window(deadline), WINDOW);
+    }
+
+    /** The start of a check whose window ends at a reading of the monotonic clock, and never by the wall clock. */
+    private static Moment window(long deadline) {
+        return new Moment(deadline - WINDOW, Long.MAX_VALUE / 2);
+    }
 
     /** A deadline is kept at a resolution of two nanoseconds, so an odd one may come a nanosecond early, never late. */
     @ParameterizedTest
@@ -25,7 +39,7 @@ class LeaseTest {
             longs = {0, 1, -1, 1_000, -1_001, Long.MAX_VALUE, Long.MAX_VALUE - 1, Long.MIN_VALUE, Long.MIN_VALUE + 50})
     void isValidUntilItsDeadlineWhereverTheClockStands(long deadline) {
         ManualTicker clock = new ManualTicker(deadline - 100);
-        Lease lease = new Lease(clock, deadline);
+        Lease lease = leaseUntil(clock, deadline);
         assertThat(lease.remainingNanos()).isBetween(99L, 100L);
         clock.advanceNanos(98);
         assertThat(lease.isValid()).isTrue();
@@ -38,8 +52,8 @@ class LeaseTest {
     @Test
     void isRenewedAcrossTheOverflowOfTheClock() {
         ManualTicker clock = new ManualTicker(Long.MAX_VALUE - 10);
-        Lease lease = new Lease(clock, Long.MAX_VALUE);
-        assertThat(lease.renew(Long.MAX_VALUE + 100)).isTrue();
+        Lease lease = leaseUntil(clock, Long.MAX_VALUE);
+        assertThat(lease.renew(window(Long.MAX_VALUE + 100))).isTrue();
         clock.advanceNanos(60);
         assertThat(clock.nanos()).isNegative();
         assertThat(lease.isValid()).isTrue();
@@ -49,45 +63,77 @@ class LeaseTest {
 
     @Test
     void lastsLongerWhenItIsRenewedInTime() {
-        Lease lease = new Lease(ticker, 100);
+        Lease lease = leaseUntil(ticker, 100);
         ticker.advanceNanos(99);
-        assertThat(lease.renew(200)).isTrue();
+        assertThat(lease.renew(window(200))).isTrue();
         ticker.advanceNanos(99);
         assertThat(lease.remainingNanos()).isEqualTo(2);
     }
 
     @Test
     void isNotRenewedOnceItHasRunOutEvenIfNobodyLooked() {
-        Lease lease = new Lease(ticker, 100);
+        Lease lease = leaseUntil(ticker, 100);
         ticker.advanceNanos(100);
-        assertThat(lease.renew(1_000)).isFalse();
+        assertThat(lease.renew(window(1_000))).isFalse();
         assertThat(lease.isValid()).isFalse();
     }
 
     @Test
     void isNotRenewedOnceItWasRevoked() {
-        Lease lease = new Lease(ticker, 100);
+        Lease lease = leaseUntil(ticker, 100);
         lease.revoke();
         assertThat(lease.isValid()).isFalse();
-        assertThat(lease.renew(1_000)).isFalse();
+        assertThat(lease.renew(window(1_000))).isFalse();
         assertThat(lease.isValid()).isFalse();
     }
 
     @Test
     void staysEndedEvenIfTheClockSteppedBack() {
-        Lease lease = new Lease(ticker, 100);
+        Lease lease = leaseUntil(ticker, 100);
         ticker.advanceNanos(100);
         assertThat(lease.isValid()).isFalse();
         ticker.advanceNanos(-50);
         assertThat(lease.isValid()).isFalse();
-        assertThat(lease.renew(1_000)).isFalse();
+        assertThat(lease.renew(window(1_000))).isFalse();
     }
 
     @Test
     void aLeaseThatNeverWasIsNeverValid() {
-        Lease lease = Lease.ended(new ManualTicker(-1_000));
+        Lease lease = Lease.NONE;
         assertThat(lease.isValid()).isFalse();
-        assertThat(lease.renew(1_000)).isFalse();
+        assertThat(lease.renew(window(1_000))).isFalse();
+    }
+
+    /** R12: the monotonic clock stands still in suspend, the wall clock doesn't. */
+    @Test
+    void endsInSuspendByTheWallClock() {
+        Lease lease = new Lease(ticker, ticker.now(), Duration.ofSeconds(10).toNanos());
+        ticker.suspend(Duration.ofSeconds(9));
+        assertThat(lease.remainingNanos()).isEqualTo(Duration.ofSeconds(1).toNanos());
+        ticker.suspend(Duration.ofSeconds(1));
+        assertThat(lease.isValid()).isFalse();
+        assertThat(lease.renew(ticker.now())).isFalse();
+    }
+
+    @Test
+    void isRenewedByBothClocks() {
+        Lease lease = new Lease(ticker, ticker.now(), Duration.ofSeconds(10).toNanos());
+        ticker.advance(Duration.ofSeconds(9));
+        assertThat(lease.renew(ticker.now())).isTrue();
+        ticker.suspend(Duration.ofSeconds(9));
+        assertThat(lease.isValid()).isTrue();
+        ticker.advance(Duration.ofSeconds(1));
+        assertThat(lease.isValid()).isFalse();
+    }
+
+    @Test
+    void isNotProlongedByAWallClockThatIsSetBack() {
+        Lease lease = new Lease(ticker, ticker.now(), Duration.ofSeconds(10).toNanos());
+        ticker.stepWallClock(Duration.ofHours(-1));
+        ticker.advance(Duration.ofMillis(9_999));
+        assertThat(lease.isValid()).isTrue();
+        ticker.advance(Duration.ofMillis(1));
+        assertThat(lease.isValid()).isFalse();
     }
 
     /** Runs an action once, while the lease reads the clock, which it does after it has looked at the deadline. */
@@ -95,6 +141,11 @@ class LeaseTest {
         private long reading;
         private Runnable beforeReading = () -> {};
         private Runnable afterReading = () -> {};
+
+        @Override
+        public long wallMillis() {
+            return 0;
+        }
 
         @Override
         public long nanos() {
@@ -112,14 +163,14 @@ class LeaseTest {
     @Test
     void aRenewalFailsIfSomebodySawTheEndMeanwhile() {
         InterruptedTicker clock = new InterruptedTicker();
-        Lease lease = new Lease(clock, 100);
+        Lease lease = leaseUntil(clock, 100);
         List<Boolean> seen = new ArrayList<>();
         clock.reading = 99;
         clock.afterReading = () -> {
             clock.reading = 100;
             seen.add(lease.isValid());
         };
-        assertThat(lease.renew(1_000)).isFalse();
+        assertThat(lease.renew(window(1_000))).isFalse();
         assertThat(seen).containsExactly(false);
         assertThat(lease.isValid()).isFalse();
     }
@@ -127,20 +178,20 @@ class LeaseTest {
     @Test
     void aRenewalFailsIfTheLeaseWasRevokedMeanwhile() {
         InterruptedTicker clock = new InterruptedTicker();
-        Lease lease = new Lease(clock, 100);
+        Lease lease = leaseUntil(clock, 100);
         clock.afterReading = lease::revoke;
-        assertThat(lease.renew(1_000)).isFalse();
+        assertThat(lease.renew(window(1_000))).isFalse();
         assertThat(lease.isValid()).isFalse();
     }
 
     @Test
     void aReaderThatIsOvertakenByARenewalDoesNotUndoIt() {
         InterruptedTicker clock = new InterruptedTicker();
-        Lease lease = new Lease(clock, 100);
+        Lease lease = leaseUntil(clock, 100);
         List<Boolean> renewed = new ArrayList<>();
         clock.reading = 99;
         clock.beforeReading = () -> {
-            renewed.add(lease.renew(1_000));
+            renewed.add(lease.renew(window(1_000)));
             clock.reading = 500;
         };
         assertThat(lease.isValid())
@@ -183,13 +234,25 @@ class LeaseTest {
         private final AtomicInteger renewals = new AtomicInteger();
         private final AtomicInteger violations = new AtomicInteger();
         private final CyclicBarrier start = new CyclicBarrier(3, this::begin);
-        private volatile Lease lease = Lease.ended(clock);
+        private volatile Lease lease = Lease.NONE;
         private volatile boolean seenEnded;
 
         private void begin() {
-            lease = new Lease(this::nanos, clock.nanos() + 2);
+            lease = leaseUntil(yielding, clock.nanos() + 2);
             seenEnded = false;
         }
+
+        private final Ticker yielding = new Ticker() {
+            @Override
+            public long nanos() {
+                return Race.this.nanos();
+            }
+
+            @Override
+            public long wallMillis() {
+                return 0;
+            }
+        };
 
         /** Lets other threads go first where a lease is most vulnerable: between the clock and what follows from it. */
         @SuppressWarnings("ThreadPriorityCheck") // A test that is kept from yielding notices less; it doesn't fail.
@@ -213,7 +276,7 @@ class LeaseTest {
 
         void renew() {
             boolean seenEndedBefore = seenEnded;
-            if (lease.renew(clock.nanos() + 1_000)) {
+            if (lease.renew(window(clock.nanos() + 1_000))) {
                 renewals.incrementAndGet();
                 if (seenEndedBefore) {
                     violations.incrementAndGet();

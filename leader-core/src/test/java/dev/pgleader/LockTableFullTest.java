@@ -53,11 +53,11 @@ class LockTableFullTest {
         assertThat(election.journal())
                 .doesNotContain("abort", "open")
                 .noneMatch(entry -> entry.startsWith("onRevoked"));
-        Outage shortage = election.loop.shortage();
-        assertThat(shortage).isNotNull();
-        assertThat(shortage.fault()).isEqualTo(Fault.LOCK_TABLE_FULL);
-        assertThat(shortage.message()).contains("beside the 3 of this group", "max_locks_per_transaction");
-        assertThat(election.loop.view().outage()).isNull();
+        Problem problem = election.loop.acquisition().problem();
+        assertThat(problem).isNotNull();
+        assertThat(problem.fault()).isEqualTo(Fault.LOCK_TABLE_FULL);
+        assertThat(problem.message()).contains("beside the 3 of this group", "max_locks_per_transaction");
+        assertThat(election.loop.view().problem()).isNull();
     }
 
     @Test
@@ -76,7 +76,7 @@ class LockTableFullTest {
         makeRoomFor(2);
         election.run(ElectorOptions.DEFAULT_MAX_RECONNECT_DELAY.multipliedBy(2));
         assertThat(leading()).isEqualTo(2);
-        assertThat(election.loop.shortage()).isNull();
+        assertThat(election.loop.acquisition().problem()).isNull();
     }
 
     @Test
@@ -136,27 +136,13 @@ class LockTableFullTest {
     }
 
     @Test
-    void anAnnouncementThatTheServerHasNoRoomForIsMadeLater() {
-        admit(1, 1);
-        election.opens.add(() -> {
-            ScriptedSession session = election.newSession();
-            session.announcements.add(fault(Fault.LOCK_TABLE_FULL));
-            return session;
-        });
-        election.run(ElectorOptions.DEFAULT_HEALTH_CHECK_INTERVAL);
-        assertThat(election.journal().stream().filter(entry -> entry.startsWith("announce \"elected bigint:1 ")))
-                .hasSize(2);
-        assertThat(leading()).isEqualTo(1);
-    }
-
-    @Test
     void aCandidateThatWaitsInTheQueueWaitsForRoomAsWell() {
         ScriptedElection queueing = new ScriptedElection(
                 ElectorOptions.builder().acquisitionMode(AcquisitionMode.QUEUE).build());
         Job follower = queueing.follower();
-        queueing.session().queueings.add(fault(Fault.LOCK_TABLE_FULL));
+        queueing.session().capacity = 0;
         queueing.loop.await(Duration.ofSeconds(1).toNanos());
-        assertThat(queueing.loop.shortage()).isNotNull();
+        assertThat(queueing.loop.acquisition().problem()).isNotNull();
         assertThat(follower.leads()).isFalse();
         assertThat(queueing.session().isEnded()).isFalse();
 
@@ -175,10 +161,10 @@ class LockTableFullTest {
         makeRoomFor(1);
         admit(2, 1);
         election.run(Duration.ofMillis(1));
-        assertThat(election.loop.shortage()).isNotNull();
+        assertThat(election.loop.acquisition().problem()).isNotNull();
         election.session().checks.add(fault(Fault.CONNECTION_LOST));
         election.run(ElectorOptions.DEFAULT_HEALTH_CHECK_INTERVAL.multipliedBy(2));
         assertThat(leading()).isEqualTo(2);
-        assertThat(election.loop.shortage()).isNull();
+        assertThat(election.loop.acquisition().problem()).isNull();
     }
 }

@@ -7,6 +7,7 @@ import java.util.concurrent.atomic.AtomicLong;
 final class ManualTicker implements Ticker {
 
     private final AtomicLong nanos;
+    private final AtomicLong wallNanos = new AtomicLong(Duration.ofDays(20_000).toNanos());
 
     ManualTicker(long startNanos) {
         this.nanos = new AtomicLong(startNanos);
@@ -22,11 +23,27 @@ final class ManualTicker implements Ticker {
         return nanos.get();
     }
 
+    @Override
+    public long wallMillis() {
+        return wallNanos.get() / 1_000_000;
+    }
+
+    /** Sets the wall clock forward, or back. */
+    void stepWallClock(Duration step) {
+        wallNanos.addAndGet(step.toNanos());
+    }
+
+    /** The machine sleeps: its wall clock goes on, its monotonic clock doesn't. */
+    void suspend(Duration duration) {
+        stepWallClock(duration);
+    }
+
     void advance(Duration duration) {
-        nanos.addAndGet(duration.toNanos());
+        advanceNanos(duration.toNanos());
     }
 
     void advanceNanos(long duration) {
         nanos.addAndGet(duration);
+        wallNanos.addAndGet(duration);
     }
 }

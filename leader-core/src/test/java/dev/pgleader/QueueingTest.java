@@ -4,6 +4,7 @@ import static dev.pgleader.ScriptedSession.fault;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.pgleader.ScriptedElection.Job;
+import dev.pgleader.lock.LockSession.Notification;
 import dev.pgleader.lock.LockSessionException.Fault;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -68,7 +69,7 @@ class QueueingTest {
         await(SLICE);
         assertThat(election.journal()).containsExactly("queue bigint:1 for 2000 ms", "abort, nobody leading");
         assertThat(follower.leads()).isFalse();
-        assertThat(election.loop.view().outage()).isNotNull();
+        assertThat(election.loop.view().problem()).isNotNull();
     }
 
     @Test
@@ -79,7 +80,9 @@ class QueueingTest {
                 .build());
         Job follower = delayed.follower();
         delayed.server.takenByOthers.clear();
-        delayed.session().waits.add(() -> List.of("released bigint:1"));
+        delayed.session()
+                .waits
+                .add(() -> List.of(new Notification(ScriptedSession.OTHER.backendPid(), "released bigint:1")));
         delayed.loop.await(SLICE.toNanos());
         assertThat(follower.leads()).isTrue();
     }
@@ -106,7 +109,7 @@ class QueueingTest {
     @Test
     void aCandidateThatMustNotCompeteDoesNotQueue() {
         Job follower = election.follower();
-        follower.signal(new Candidacy.Pause());
+        follower.signal(new CandidateState.Pause());
         election.turn();
         await(SLICE);
         assertThat(election.journal()).isEmpty();
@@ -115,8 +118,8 @@ class QueueingTest {
     @Test
     void aCandidateQueuesOnlyWhileItsConditionHolds() {
         List<Boolean> answers = new ArrayList<>(List.of(true, false));
-        Job follower = election.candidate(1);
-        follower.contender.campaignWhen(() -> answers.size() > 1 ? answers.remove(0) : answers.get(0));
+        Job follower =
+                election.candidate(1, () -> answers.size() > 1 ? answers.remove(0) : answers.get(0));
         election.server.takenByOthers.add(follower.key);
         follower.admit();
         election.turn();
@@ -135,7 +138,7 @@ class QueueingTest {
     @Test
     void whatIsLeftToDoComesFirst() {
         Job follower = election.follower();
-        follower.signal(new Candidacy.Pause());
+        follower.signal(new CandidateState.Pause());
         await(SLICE);
         assertThat(election.journal()).isEmpty();
     }

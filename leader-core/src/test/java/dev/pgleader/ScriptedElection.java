@@ -2,13 +2,16 @@ package dev.pgleader;
 
 import dev.pgleader.ScriptedSession.Answer;
 import dev.pgleader.lock.LockKey;
+import dev.pgleader.lock.LockSession.Notification;
 import dev.pgleader.lock.LockSessionException;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Queue;
 import java.util.concurrent.CompletableFuture;
+import java.util.function.BooleanSupplier;
 import java.util.random.RandomGenerator;
 import org.jspecify.annotations.Nullable;
 
@@ -18,13 +21,13 @@ import org.jspecify.annotations.Nullable;
  */
 final class ScriptedElection {
 
-    /** One elector's part, wired to the loop as {@link LeaderElector} does it, with a listener that writes to the journal. */
-    final class Job implements LeadershipListener, ListenerDispatcher.Outcome {
+    /** One elector's part, with a listener that writes to the journal. */
+    final class Job implements LeadershipListener {
 
         final LockKey key;
-        final Contender contender;
+        final Candidate candidate;
         /** Of the last {@link #admit()}. */
-        CompletableFuture<Void> left = new CompletableFuture<>();
+        CandidateRun run = CandidateRun.over();
         /** Of the last {@link #resign()}. */
         CompletableFuture<Void> released = new CompletableFuture<>();
         /** Of the last {@link #verify()}. */
@@ -33,10 +36,10 @@ final class ScriptedElection {
         @Nullable
         Throwable failsWith;
 
-        private Job(LockKey key) {
+        private Job(LockKey key, @Nullable BooleanSupplier campaignCondition) {
             this.key = key;
-            this.contender = new Contender(key.toString(), key, callbacks, ticker, this);
-            var unused = contender.dispatcher.add(this);
+            this.candidate = new Candidate(key.toString(), key, callbacks, campaignCondition, mailbox::wake);
+            var unused = candidate.dispatcher.add(this);
         }
 
         void admit() {
@@ -44,38 +47,40 @@ final class ScriptedElection {
         }
 
         void admit(boolean paused) {
-            CompletableFuture<Void> leaves = new CompletableFuture<>();
-            left = leaves;
-            loop.post(() -> loop.admit(contender, paused, leaves));
+            CandidateRun next = new CandidateRun();
+            run = next;
+            mailbox.post(() -> loop.admit(candidate, next, paused));
         }
 
-        void signal(Candidacy.Signal signal) {
-            loop.signal(contender, signal);
+        CompletableFuture<Void> left() {
+            return run.ended();
         }
 
-        /** As {@link LeaderElector#resign()} does it. */
+        void signal(CandidateState.Signal signal) {
+            requests.signal(candidate, signal);
+        }
+
+        /** As {@link LeaderElector#close()} does it. */
+        void close() {
+            candidate.stop(run);
+            signal(new CandidateState.Close(options.revokeTimeout().toNanos()));
+        }
+
         void resign() {
-            CompletableFuture<Void> releases = new CompletableFuture<>();
-            released = releases;
-            loop.post(() -> {
-                contender.untilReleased.add(releases);
-                loop.apply(contender, new Candidacy.StepDown(RevocationReason.RESIGNED));
-            });
+            released = requests.signalUntilReleased(
+                    candidate, new CandidateState.StepDown(RevocationReason.RESIGNED));
         }
 
-        /** As {@link LeaderElector#verify()} does it. */
         void verify() {
-            CompletableFuture<Boolean> verifies = new CompletableFuture<>();
-            verified = verifies;
-            loop.post(() -> loop.verify(proven -> contender.completeAside(verifies, proven && contender.leads())));
+            verified = requests.verify(candidate);
         }
 
         boolean leads() {
-            return contender.leads();
+            return candidate.leads();
         }
 
         LeaderStatus.Role role() {
-            return contender.standing.role();
+            return candidate.standing().role();
         }
 
         @Override
@@ -92,24 +97,6 @@ final class ScriptedElection {
         public void onRevoked(Leadership leadership, RevocationReason reason) {
             journal.add("onRevoked " + leadership.term() + " " + reason);
         }
-
-        @Override
-        public void started(long term) {
-            signal(new Candidacy.Started(term));
-        }
-
-        @Override
-        public void startFailed(long term, Throwable failure) {
-            signal(new Candidacy.StartFailed(term));
-        }
-
-        @Override
-        public void drained(long term) {
-            signal(new Candidacy.Drained(term));
-        }
-
-        @Override
-        public void revokeFailed(long term, Throwable failure) {}
     }
 
     static final String INSTANCE = "instance-1";
@@ -122,7 +109,9 @@ final class ScriptedElection {
 
     final HandDrivenExecutor callbacks = new HandDrivenExecutor();
     final ElectorOptions options;
+    final Mailbox mailbox = new Mailbox();
     final ElectionLoop loop;
+    final ElectionRequests requests;
     private final List<String> journal = new ArrayList<>();
     private final List<Job> candidates = new ArrayList<>();
     private @Nullable ScriptedSession latest;
@@ -147,11 +136,17 @@ final class ScriptedElection {
                 INSTANCE,
                 options,
                 spread,
-                new ElectionLoop.Surroundings(this::open, ticker, random, linearBackoff()));
+                new ElectionLoop.Surroundings(settings -> open(), ticker, random, linearBackoff()),
+                mailbox);
+        this.requests = new ElectionRequests(loop, mailbox);
     }
 
     Job candidate(long key) {
-        Job candidate = new Job(LockKey.of(key));
+        return candidate(key, null);
+    }
+
+    Job candidate(long key, @Nullable BooleanSupplier campaignCondition) {
+        Job candidate = new Job(LockKey.of(key), campaignCondition);
         candidates.add(candidate);
         return candidate;
     }
@@ -224,9 +219,17 @@ final class ScriptedElection {
         return turn();
     }
 
-    /** Has the loop hear notifications while it waits. */
+    /** Has the loop hear notifications of the others' leader while it waits. */
     void hear(String... payloads) {
-        session().waits.add(() -> List.of(payloads));
+        hearFrom(ScriptedSession.OTHER.backendPid(), payloads);
+    }
+
+    /** Has the loop hear notifications of a backend while it waits. */
+    void hearFrom(int pid, String... payloads) {
+        List<Notification> notifications = Arrays.stream(payloads)
+                .map(payload -> new Notification(pid, payload))
+                .toList();
+        session().waits.add(() -> notifications);
         loop.await(0);
     }
 
@@ -257,7 +260,7 @@ final class ScriptedElection {
     }
 
     private boolean isDeserted() {
-        return candidates.stream().allMatch(candidate -> candidate.contender.candidacy.isClosed());
+        return candidates.stream().allMatch(candidate -> candidate.candidate.state().isStopped());
     }
 
     /** What happened since the last call. */
@@ -273,7 +276,7 @@ final class ScriptedElection {
             private int failures;
 
             @Override
-            public Duration afterFailure() {
+            public Duration afterFailure(LockSessionException.Fault fault) {
                 return RECONNECT_STEP.multipliedBy(++failures);
             }
 

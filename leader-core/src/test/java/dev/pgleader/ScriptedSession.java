@@ -3,12 +3,13 @@ package dev.pgleader;
 import dev.pgleader.lock.LockKey;
 import dev.pgleader.lock.LockSession;
 import dev.pgleader.lock.LockSessionException;
+import dev.pgleader.lock.LockTableFullException;
 import java.time.Duration;
 import java.util.Collection;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
-import java.util.Optional;
 import java.util.Queue;
 import java.util.Set;
 import java.util.concurrent.ConcurrentLinkedQueue;
@@ -23,6 +24,9 @@ import org.jspecify.annotations.Nullable;
  */
 final class ScriptedSession implements LockSession {
 
+    /** Who holds the keys that others took. */
+    static final Holder OTHER = new Holder(4711, "pg-leader/elsewhere");
+
     /** What the server does for one call, or how it fails. */
     interface Answer<T> {
         T give() throws LockSessionException;
@@ -35,6 +39,7 @@ final class ScriptedSession implements LockSession {
 
         Duration uptime = Duration.ofDays(10);
         int timeline = 1;
+        String startedAt = "noon";
         int members = 1;
         int lastBackendPid = 100;
     }
@@ -43,9 +48,14 @@ final class ScriptedSession implements LockSession {
     final Queue<Answer<Boolean>> queueings = new ConcurrentLinkedQueue<>();
     final Queue<Answer<Set<LockKey>>> checks = new ConcurrentLinkedQueue<>();
     final Queue<Answer<Void>> releases = new ConcurrentLinkedQueue<>();
-    final Queue<Answer<Void>> announcements = new ConcurrentLinkedQueue<>();
-    final Queue<Answer<List<String>>> waits = new ConcurrentLinkedQueue<>();
-    final Queue<Answer<Optional<Holder>>> holders = new ConcurrentLinkedQueue<>();
+    /** Whether each of the next notifications was told; when there is none, it is. */
+    final Queue<Answer<Boolean>> tellings = new ConcurrentLinkedQueue<>();
+
+    final Queue<Answer<List<Notification>>> waits = new ConcurrentLinkedQueue<>();
+    /** Who holds the keys, in place of {@link #OTHER} for those that others took. */
+    final Queue<Answer<Map<LockKey, Holder>>> holders = new ConcurrentLinkedQueue<>();
+
+    final Queue<Answer<Set<Integer>>> commanders = new ConcurrentLinkedQueue<>();
     final Set<LockKey> held = new HashSet<>();
     /** How many locks the server has room for; a try that needs more gets what there is, and an error. */
     int capacity = Integer.MAX_VALUE;
@@ -75,7 +85,7 @@ final class ScriptedSession implements LockSession {
                 "test",
                 "test:5432",
                 "18.0",
-                new ServerRun("", "", server.timeline),
+                new ServerRun(server.startedAt, "never", server.timeline),
                 server.uptime,
                 true);
     }
@@ -92,7 +102,7 @@ final class ScriptedSession implements LockSession {
     }
 
     @Override
-    public Set<LockKey> tryLock(Collection<LockKey> keys) throws LockSessionException {
+    public Attempt attempt(Collection<LockKey> keys) throws LockSessionException, LockTableFullException {
         begin("try " + describe(keys));
         if (keys.stream().anyMatch(held::contains)) {
             throw new AssertionError("Tried " + keys + ", of which the session holds " + held + " already");
@@ -101,18 +111,33 @@ final class ScriptedSession implements LockSession {
         granted.removeAll(server.takenByOthers);
         if (held.size() + granted.size() > capacity) {
             granted.stream().limit(capacity - held.size()).toList().forEach(held::add);
-            throw new LockSessionException(LockSessionException.Fault.LOCK_TABLE_FULL, "scripted");
+            throw new LockTableFullException("scripted", new IllegalStateException("scripted"));
         }
         granted = answer(tries, Set.copyOf(granted));
         held.addAll(granted);
-        return granted;
+        return new Attempt(granted, answer(holders, holdersOf(keys)));
+    }
+
+    private Map<LockKey, Holder> holdersOf(Collection<LockKey> keys) {
+        Map<LockKey, Holder> found = new HashMap<>();
+        for (LockKey key : keys) {
+            if (held.contains(key)) {
+                found.put(key, new Holder(facts.backendPid(), "pg-leader/" + ScriptedElection.INSTANCE));
+            } else if (server.takenByOthers.contains(key)) {
+                found.put(key, OTHER);
+            }
+        }
+        return found;
     }
 
     @Override
-    public boolean lockWithin(LockKey key, Duration longest) throws LockSessionException {
+    public boolean waitInQueue(LockKey key, Duration longest) throws LockSessionException, LockTableFullException {
         begin("queue " + key + " for " + longest.toMillis() + " ms");
         if (held.contains(key)) {
             throw new AssertionError("Waits for " + key + ", which the session holds already");
+        }
+        if (held.size() >= capacity) {
+            throw new LockTableFullException("scripted", new IllegalStateException("scripted"));
         }
         boolean granted = answer(queueings, !server.takenByOthers.contains(key));
         if (granted) {
@@ -122,12 +147,9 @@ final class ScriptedSession implements LockSession {
     }
 
     @Override
-    public Set<LockKey> findFree(Collection<LockKey> keys) throws LockSessionException {
+    public Map<LockKey, Holder> findHolders(Collection<LockKey> keys) throws LockSessionException {
         begin("look " + describe(keys));
-        Set<LockKey> free = new HashSet<>(keys);
-        free.removeAll(server.takenByOthers);
-        free.removeAll(held);
-        return free;
+        return answer(holders, holdersOf(keys));
     }
 
     @Override
@@ -137,18 +159,14 @@ final class ScriptedSession implements LockSession {
     }
 
     @Override
-    public int countMembers(LockKey group) {
-        begin("count members");
-        return server.members;
+    public void leave(LockKey group) {
+        begin("leave");
     }
 
     @Override
-    public void giveBack(Collection<LockKey> keys) {
-        begin("give back " + describe(keys));
-        if (!held.containsAll(keys)) {
-            throw new AssertionError("Gives back " + keys + " but holds " + held);
-        }
-        held.removeAll(keys);
+    public int countMembers(LockKey group) {
+        begin("count members");
+        return server.members;
     }
 
     @Override
@@ -158,33 +176,33 @@ final class ScriptedSession implements LockSession {
     }
 
     @Override
-    public void release(Map<LockKey, String> notifications) throws LockSessionException {
+    public void release(Collection<LockKey> keys) throws LockSessionException {
         releaseStatements++;
-        for (Map.Entry<LockKey, String> each : notifications.entrySet()) {
-            begin("release " + each.getKey() + " with \"" + each.getValue() + "\"");
-            if (!held.remove(each.getKey())) {
-                throw new AssertionError("Released " + each.getKey() + ", which the session doesn't hold");
+        for (LockKey key : keys) {
+            begin("release " + key);
+            if (!held.remove(key)) {
+                throw new AssertionError("Released " + key + ", which the session doesn't hold");
             }
         }
         answer(releases, null);
     }
 
     @Override
-    public void announce(List<String> notifications) throws LockSessionException {
+    public boolean tell(List<String> notifications) throws LockSessionException {
         for (String notification : notifications) {
-            begin("announce \"" + notification + "\"");
+            begin("tell \"" + notification + "\"");
         }
-        answer(announcements, null);
+        return answer(tellings, true);
     }
 
     @Override
-    public Optional<Holder> findHolder(LockKey key) throws LockSessionException {
-        begin("find " + key);
-        return answer(holders, Optional.empty());
+    public Set<Integer> findCommanders(Collection<Integer> backendPids) throws LockSessionException {
+        begin("who commands of " + backendPids.stream().sorted().toList());
+        return answer(commanders, Set.copyOf(backendPids));
     }
 
     @Override
-    public List<String> await(long maxNanos) throws LockSessionException {
+    public List<Notification> awaitNotifications(long maxNanos) throws LockSessionException {
         if (maxNanos < 0) {
             throw new AssertionError("Waits for " + maxNanos + " ns");
         }
@@ -246,7 +264,7 @@ final class ScriptedSession implements LockSession {
         try {
             return scripted == null ? good : scripted.give();
         } catch (LockSessionException e) {
-            failed = e.fault() != LockSessionException.Fault.LOCK_TABLE_FULL;
+            failed = true;
             throw e;
         }
     }

@@ -76,7 +76,7 @@ class StatementsPerTurnTest {
     void aGroupThatClosesReleasesAllKeysWithOneStatement() {
         admitAll(false);
         election.run(Duration.ofMillis(1));
-        jobs.forEach(job -> job.signal(new Candidacy.Close()));
+        jobs.forEach(job -> job.signal(new CandidateState.Close()));
         election.run(Duration.ofMillis(1));
         assertThat(election.session().releaseStatements).isEqualTo(1);
         assertThat(jobs).allSatisfy(job -> assertThat(job.left).isCompleted());

@@ -2,30 +2,31 @@ package dev.pgleader;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.pgleader.Candidacy.BeginTerm;
-import dev.pgleader.Candidacy.Close;
-import dev.pgleader.Candidacy.Closed;
-import dev.pgleader.Candidacy.Drained;
-import dev.pgleader.Candidacy.Draining;
-import dev.pgleader.Candidacy.Effect;
-import dev.pgleader.Candidacy.EndTerm;
-import dev.pgleader.Candidacy.Follower;
-import dev.pgleader.Candidacy.Leader;
-import dev.pgleader.Candidacy.LockLost;
-import dev.pgleader.Candidacy.LockTaken;
-import dev.pgleader.Candidacy.Pause;
-import dev.pgleader.Candidacy.Phase;
-import dev.pgleader.Candidacy.Resigning;
-import dev.pgleader.Candidacy.Resume;
-import dev.pgleader.Candidacy.Signal;
-import dev.pgleader.Candidacy.StartFailed;
-import dev.pgleader.Candidacy.Started;
-import dev.pgleader.Candidacy.StepDown;
-import dev.pgleader.Candidacy.TakingOver;
-import dev.pgleader.Candidacy.Tick;
-import dev.pgleader.Candidacy.Times;
-import dev.pgleader.Candidacy.Transition;
-import dev.pgleader.Candidacy.Unlock;
+import dev.pgleader.CandidateState.BeginTerm;
+import dev.pgleader.CandidateState.Close;
+import dev.pgleader.CandidateState.Stopped;
+import dev.pgleader.CandidateState.Drained;
+import dev.pgleader.CandidateState.Revoking;
+import dev.pgleader.CandidateState.Effect;
+import dev.pgleader.CandidateState.EndTerm;
+import dev.pgleader.CandidateState.Follower;
+import dev.pgleader.CandidateState.Leader;
+import dev.pgleader.CandidateState.LockLost;
+import dev.pgleader.CandidateState.LockTaken;
+import dev.pgleader.CandidateState.Pause;
+import dev.pgleader.CandidateState.Phase;
+import dev.pgleader.CandidateState.Resigning;
+import dev.pgleader.CandidateState.Resume;
+import dev.pgleader.CandidateState.Signal;
+import dev.pgleader.CandidateState.StartFailed;
+import dev.pgleader.CandidateState.Started;
+import dev.pgleader.CandidateState.StepDown;
+import dev.pgleader.CandidateState.TakingOver;
+import dev.pgleader.CandidateState.Tick;
+import dev.pgleader.CandidateState.Times;
+import dev.pgleader.CandidateState.Transition;
+import dev.pgleader.CandidateState.Vouched;
+import dev.pgleader.CandidateState.ReleaseLock;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
@@ -41,7 +42,7 @@ import org.junit.jupiter.api.TestFactory;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-class CandidacyTest {
+class CandidateStateTest {
 
     /**
      * Every phase with every signal. A cell is what becomes of the candidacy, then what is to be done: {@code .} is nothing,
@@ -57,11 +58,11 @@ class CandidacyTest {
         private static final long TERM = 7;
         private static final int FAILED_STARTS = 1;
 
-        private static final Map<String, Candidacy> PHASES = phases();
+        private static final Map<String, CandidateState> PHASES = phases();
         private static final Map<String, Signal> SIGNALS = signals();
 
         private static final String WITHOUT_A_TERM = """
-                                | follower               | cooling               | taking over               | closed
+                                | follower               | cooling               | taking over               | stopped
                 lock taken      | leader, term 8, begin  | leader, term 8, begin | !                         | !
                 taken for later | taking over @1005      | taking over @1005     | !                         | !
                 lock lost       | .                      | .                     | follower @1000            | .
@@ -72,18 +73,20 @@ class CandidacyTest {
                 old started     | .                      | .                     | .                         | .
                 drained         | .                      | .                     | .                         | .
                 old drained     | .                      | .                     | .                         | .
-                pause           | paused follower @1000  | paused follower @1009 | paused follower @1000, free | paused closed
+                pause           | paused follower @1000  | paused follower @1009 | paused follower @1000, free | paused stopped
                 resume          | .                      | .                     | .                         | .
-                close           | closing closed         | closing closed        | closing closed, free    | closing closed
+                close           | closing stopped         | closing stopped        | closing stopped, free    | closing stopped
+                close soon      | closing stopped | closing stopped | closing stopped, free | closing stopped
+                vouched         | . | . | leader, term 8, begin | .
                 tick            | .                      | .                     | .                         | .
                 tick when due   | .                      | .                     | leader, term 8, begin     | .
                 """;
 
         private static final String IN_OR_AFTER_A_TERM = """
-                                | leader                        | resigning               | draining       | cooling draining
+                                | leader                        | resigning               | revoking       | cooling revoking
                 lock taken      | !                             | !                       | !              | !
                 taken for later | !                             | !                       | !              | !
-                lock lost       | draining @1030, end LOCK_LOST | cooling draining @1020  | .              | .
+                lock lost       | revoking @1030, end LOCK_LOST | cooling revoking @1020  | .              | .
                 step down       | resigning @1030, end RESIGNED | .                       | .              | .
                 start failed    | resigning @1030, fails 2, end CALLBACK_FAILED | .       | .              | .
                 old start failed| .                             | .                       | .              | .
@@ -91,18 +94,20 @@ class CandidacyTest {
                 old started     | .                             | .                       | .              | .
                 drained         | .                             | follower @1002, unlock  | follower @1000 | follower @1002
                 old drained     | .                             | .                       | .              | .
-                pause           | paused resigning @1030, end RESIGNED | paused resigning @1020 | paused draining @1025 | paused cooling draining @1025
+                pause           | paused resigning @1030, end RESIGNED | paused resigning @1020 | paused revoking @1025 | paused cooling revoking @1025
                 resume          | .                             | .                       | .              | .
-                close           | closing resigning @1030, end CLOSED | closing resigning @1020 | closing draining @1025 | closing cooling draining @1025
+                close           | closing resigning @1030, end CLOSED | closing resigning @1020 | closing revoking @1025 | closing cooling revoking @1025
+                close soon      | closing resigning @1005, end CLOSED | closing resigning @1005 | closing revoking @1005 | closing cooling revoking @1005
+                vouched         | . | . | . | .
                 tick            | .                             | .                       | .              | .
-                tick when due   | .                             | cooling draining @1020, unlock | .       | .
+                tick when due   | .                             | cooling revoking @1020, unlock | .       | .
                 """;
 
         private static final String WHILE_PAUSED = """
-                                | paused follower        | paused resigning               | paused draining
+                                | paused follower        | paused resigning               | paused revoking
                 lock taken      | paused leader, term 8, begin | !                        | !
                 taken for later | paused taking over @1005 | !                            | !
-                lock lost       | .                      | paused cooling draining @1020         | .
+                lock lost       | .                      | paused cooling revoking @1020         | .
                 step down       | paused follower @1002  | .                              | .
                 start failed    | .                      | .                              | .
                 old start failed| .                      | .                              | .
@@ -111,51 +116,55 @@ class CandidacyTest {
                 drained         | .                      | paused follower @1002, unlock  | paused follower @1000
                 old drained     | .                      | .                              | .
                 pause           | .                      | .                              | .
-                resume          | follower @1000         | resigning @1020                | draining @1025
-                close           | paused closing closed  | paused closing resigning @1020 | paused closing draining @1025
+                resume          | follower @1000         | resigning @1020                | revoking @1025
+                close           | paused closing stopped  | paused closing resigning @1020 | paused closing revoking @1025
+                close soon      | paused closing stopped | paused closing resigning @1005 | paused closing revoking @1005
+                vouched         | . | . | .
                 tick            | .                      | .                              | .
-                tick when due   | .                      | paused cooling draining @1020, unlock  | .
+                tick when due   | .                      | paused cooling revoking @1020, unlock  | .
                 """;
 
         private static final String WHILE_CLOSING = """
-                                | closing resigning              | closing draining
+                                | closing resigning              | closing revoking
                 lock taken      | !                              | !
                 taken for later | !                              | !
-                lock lost       | closing cooling draining @1020         | .
+                lock lost       | closing cooling revoking @1020         | .
                 step down       | .                              | .
                 start failed    | .                              | .
                 old start failed| .                              | .
                 started         | .                              | .
                 old started     | .                              | .
-                drained         | closing closed, unlock         | closing closed
+                drained         | closing stopped, unlock         | closing stopped
                 old drained     | .                              | .
-                pause           | paused closing resigning @1020 | paused closing draining @1025
+                pause           | paused closing resigning @1020 | paused closing revoking @1025
                 resume          | .                              | .
                 close           | .                              | .
+                close soon      | closing resigning @1005 | closing revoking @1005
+                vouched         | . | .
                 tick            | .                              | .
-                tick when due   | closing closed, unlock         | closing closed
+                tick when due   | closing stopped, unlock         | closing stopped
                 """;
 
-        private static Map<String, Candidacy> phases() {
-            Map<String, Candidacy> phases = new LinkedHashMap<>();
+        private static Map<String, CandidateState> phases() {
+            Map<String, CandidateState> phases = new LinkedHashMap<>();
             phases.put("follower", candidacy(new Follower(NOW), false, false));
             phases.put("cooling", candidacy(new Follower(1009), false, false));
             phases.put("taking over", candidacy(new TakingOver(1010), false, false));
             phases.put("leader", candidacy(new Leader(), false, false));
             phases.put("resigning", candidacy(new Resigning(1020), false, false));
-            phases.put("draining", candidacy(new Draining(1025, false), false, false));
-            phases.put("cooling draining", candidacy(new Draining(1025, true), false, false));
-            phases.put("closed", candidacy(new Closed(), false, false));
+            phases.put("revoking", candidacy(new Revoking(1025, false), false, false));
+            phases.put("cooling revoking", candidacy(new Revoking(1025, true), false, false));
+            phases.put("stopped", candidacy(new Stopped(), false, false));
             phases.put("paused follower", candidacy(new Follower(NOW), true, false));
             phases.put("paused resigning", candidacy(new Resigning(1020), true, false));
-            phases.put("paused draining", candidacy(new Draining(1025, false), true, false));
+            phases.put("paused revoking", candidacy(new Revoking(1025, false), true, false));
             phases.put("closing resigning", candidacy(new Resigning(1020), false, true));
-            phases.put("closing draining", candidacy(new Draining(1025, false), false, true));
+            phases.put("closing revoking", candidacy(new Revoking(1025, false), false, true));
             return phases;
         }
 
-        private static Candidacy candidacy(Phase phase, boolean paused, boolean closing) {
-            return new Candidacy(phase, TERM, FAILED_STARTS, paused, closing);
+        private static CandidateState candidacy(Phase phase, boolean paused, boolean closing) {
+            return new CandidateState(phase, TERM, FAILED_STARTS, paused, closing);
         }
 
         private static Map<String, Signal> signals() {
@@ -172,7 +181,9 @@ class CandidacyTest {
             signals.put("old drained", new Drained(TERM - 1));
             signals.put("pause", new Pause());
             signals.put("resume", new Resume());
-            signals.put("close", new Close());
+            signals.put("close", new Close(TIMES.revokeTimeout()));
+            signals.put("close soon", new Close(5));
+            signals.put("vouched", new Vouched());
             signals.put("tick", new Tick());
             signals.put("tick when due", new Tick());
             return signals;
@@ -215,7 +226,7 @@ class CandidacyTest {
             return cells;
         }
 
-        private static String outcome(Candidacy before, String signalName) {
+        private static String outcome(CandidateState before, String signalName) {
             Signal signal = SIGNALS.get(signalName);
             Long dueAt = before.dueAt();
             long now = signalName.equals("tick when due") && dueAt != null ? Math.max(NOW, dueAt) : NOW;
@@ -234,7 +245,7 @@ class CandidacyTest {
                     .collect(Collectors.joining(", "));
         }
 
-        private static String describe(Candidacy candidacy) {
+        private static String describe(CandidateState candidacy) {
             return (candidacy.paused() ? "paused " : "")
                     + (candidacy.closing() ? "closing " : "")
                     + describe(candidacy.phase())
@@ -249,10 +260,10 @@ class CandidacyTest {
                 return "taking over @" + takingOver.actFrom();
             } else if (phase instanceof Resigning resigning) {
                 return "resigning @" + resigning.releaseBy();
-            } else if (phase instanceof Draining draining) {
-                return (draining.coolsDown() ? "cooling draining @" : "draining @") + draining.giveUpBy();
+            } else if (phase instanceof Revoking revoking) {
+                return (revoking.coolsDown() ? "cooling revoking @" : "revoking @") + revoking.giveUpBy();
             }
-            return phase instanceof Leader ? "leader" : "closed";
+            return phase instanceof Leader ? "leader" : "stopped";
         }
 
         private static String describe(Effect effect) {
@@ -262,7 +273,7 @@ class CandidacyTest {
             } else if (effect instanceof EndTerm end) {
                 return "end " + end.reason();
             }
-            return ((Unlock) effect).afterTerm() ? "unlock" : "free";
+            return ((ReleaseLock) effect).afterTerm() ? "unlock" : "free";
         }
     }
 
@@ -278,7 +289,7 @@ class CandidacyTest {
             final Random random;
             final List<String> past = new ArrayList<>();
             long now;
-            Candidacy candidacy;
+            CandidateState candidacy;
             boolean lockHeld;
             boolean ledUnderLock;
             boolean inTerm;
@@ -288,7 +299,7 @@ class CandidacyTest {
             History(long seed) {
                 random = new Random(seed);
                 now = Long.MAX_VALUE - 500; // The clock's reading turns negative on the way.
-                candidacy = Candidacy.start(0, random.nextInt(4) == 0, now);
+                candidacy = CandidateState.start(0, random.nextInt(4) == 0, true, now);
             }
 
             Signal next() {
@@ -304,14 +315,14 @@ class CandidacyTest {
                     case 4, 5 -> new Drained(term);
                     case 6 -> new Pause();
                     case 7 -> new Resume();
-                    case 8 -> random.nextInt(100) == 0 ? new Close() : new Tick();
+                    case 8 -> random.nextInt(100) == 0 ? new Close(random.nextInt(30)) : new Tick();
                     case 9, 10, 11 -> wants ? new LockTaken(now + random.nextInt(4)) : new Tick();
                     default -> new Tick();
                 };
             }
 
             void feed(Signal signal) {
-                Candidacy before = candidacy;
+                CandidateState before = candidacy;
                 Transition transition = before.on(signal, now, TIMES);
                 candidacy = transition.next();
                 past.add(signal + " -> " + candidacy + " " + transition.effects());
@@ -332,7 +343,7 @@ class CandidacyTest {
                             .as("wants the lock")
                             .isFalse();
                 }
-                if (before.isClosed()) {
+                if (before.isStopped()) {
                     assertThat(candidacy.phase()).isEqualTo(before.phase());
                     assertThat(transition.effects()).isEmpty();
                 }
@@ -358,7 +369,7 @@ class CandidacyTest {
                     drainOwed = true;
                 } else {
                     assertThat(lockHeld).as("unlocks a lock that it holds").isTrue();
-                    assertThat(((Unlock) effect).afterTerm())
+                    assertThat(((ReleaseLock) effect).afterTerm())
                             .as("led under this lock")
                             .isEqualTo(ledUnderLock);
                     lockHeld = false;
@@ -371,7 +382,7 @@ class CandidacyTest {
         void theInvariantsHold(long seed) {
             History history = new History(seed);
             for (int step = 0; step < STEPS; step++) {
-                if (history.candidacy.isClosed() && history.random.nextInt(20) == 0) {
+                if (history.candidacy.isStopped() && history.random.nextInt(20) == 0) {
                     history = restarted(history);
                 }
                 history.now += history.random.nextInt(4);
@@ -389,7 +400,7 @@ class CandidacyTest {
         }
 
         private static History restarted(History old) {
-            old.candidacy = Candidacy.start(old.candidacy.terms(), false, old.now);
+            old.candidacy = CandidateState.start(old.candidacy.terms(), false, true, old.now);
             old.drainOwed = false;
             return old;
         }
@@ -398,11 +409,21 @@ class CandidacyTest {
     @Nested
     class OverTime {
 
+        /** A run that begins while callbacks of the last one still hang doesn't compete before they have returned. */
+        @Test
+        void aStartWaitsForTheCallbacksOfTheRunBefore() {
+            CandidateState started = CandidateState.start(3, false, false, 100);
+            assertThat(started.wantsLock(1_000)).isFalse();
+            assertThat(started.dueAt()).isNull();
+            assertThat(started.on(new Drained(2), 200, TIMES).next()).isEqualTo(started);
+            assertThat(started.on(new Drained(3), 200, TIMES).next().wantsLock(200)).isTrue();
+        }
+
         private static final Times TIMES = new Times(10, 30);
 
         @Test
         void aCandidateWhoseWorkCannotStartWaitsLongerEachTimeUpTo32CoolDowns() {
-            Candidacy candidacy = Candidacy.start(0, false, 0);
+            CandidateState candidacy = CandidateState.start(0, false, true, 0);
             List<Long> waits = new ArrayList<>();
             for (int i = 0; i < 9; i++) {
                 candidacy = lead(candidacy);
@@ -417,7 +438,7 @@ class CandidacyTest {
 
         @Test
         void theWaitIsTheSameIfTheLockIsLostBeforeItIsReleased() {
-            Candidacy candidacy = new Candidacy(new Leader(), 5, 3, false, false);
+            CandidateState candidacy = new CandidateState(new Leader(), 5, 3, false, false);
             candidacy = candidacy.on(new StartFailed(5), 0, TIMES).next();
             candidacy = candidacy
                     .on(new LockLost(RevocationReason.SESSION_LOST), 0, TIMES)
@@ -427,13 +448,13 @@ class CandidacyTest {
 
         @Test
         void theLongestWaitHoldsForAnyNumberOfFailures() {
-            Candidacy candidacy = new Candidacy(new Resigning(30), 1, Integer.MAX_VALUE, false, false);
+            CandidateState candidacy = new CandidateState(new Resigning(30), 1, Integer.MAX_VALUE, false, false);
             assertThat(drain(candidacy).dueAt()).isEqualTo(320);
         }
 
         @Test
         void aStartThatSucceedsForgetsTheFailures() {
-            Candidacy candidacy = new Candidacy(new Leader(), 5, 4, false, false);
+            CandidateState candidacy = new CandidateState(new Leader(), 5, 4, false, false);
             candidacy = candidacy.on(new Started(5), 0, TIMES).next();
             candidacy = candidacy.on(new StartFailed(5), 0, TIMES).next();
             assertThat(drain(candidacy).dueAt()).isEqualTo(10);
@@ -441,7 +462,7 @@ class CandidacyTest {
 
         @Test
         void aFollowerWantsTheLockFromItsTimeOnAlsoAcrossTheOverflowOfTheClock() {
-            Candidacy candidacy = Candidacy.start(0, false, Long.MAX_VALUE);
+            CandidateState candidacy = CandidateState.start(0, false, true, Long.MAX_VALUE);
             assertThat(candidacy.wantsLock(Long.MAX_VALUE - 1)).isFalse();
             assertThat(candidacy.wantsLock(Long.MAX_VALUE)).isTrue();
             assertThat(candidacy.wantsLock(Long.MIN_VALUE + 5)).isTrue();
@@ -449,21 +470,21 @@ class CandidacyTest {
 
         @Test
         void onlyTheLastMomentOfATimeIsDue() {
-            for (Candidacy waiting : List.of(
-                    new Candidacy(new TakingOver(100), 1, 0, false, false),
-                    new Candidacy(new Resigning(100), 1, 0, false, false),
-                    new Candidacy(new Draining(100, false), 1, 0, false, true))) {
+            for (CandidateState waiting : List.of(
+                    new CandidateState(new TakingOver(100), 1, 0, false, false),
+                    new CandidateState(new Resigning(100), 1, 0, false, false),
+                    new CandidateState(new Revoking(100, false), 1, 0, false, true))) {
                 assertThat(waiting.on(new Tick(), 99, TIMES).next()).isEqualTo(waiting);
                 assertThat(waiting.on(new Tick(), 100, TIMES).next()).isNotEqualTo(waiting);
                 assertThat(waiting.dueAt()).isEqualTo(100);
             }
         }
 
-        private static Candidacy lead(Candidacy follower) {
+        private static CandidateState lead(CandidateState follower) {
             return follower.on(new LockTaken(0), 0, TIMES).next();
         }
 
-        private static Candidacy drain(Candidacy resigning) {
+        private static CandidateState drain(CandidateState resigning) {
             return resigning.on(new Drained(resigning.terms()), 0, TIMES).next();
         }
     }

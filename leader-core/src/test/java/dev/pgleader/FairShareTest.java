@@ -1,0 +1,143 @@
+package dev.pgleader;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import dev.pgleader.lock.LockKey;
+import java.time.Duration;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Random;
+import java.util.Set;
+import java.util.stream.Collectors;
+import java.util.stream.LongStream;
+import org.junit.jupiter.api.Test;
+
+class FairShareTest {
+
+    private static final Duration TIME = Duration.ofSeconds(2);
+    private static final Duration INTERVAL = Duration.ofMinutes(1);
+    private static final long START = Long.MAX_VALUE - 1_000;
+
+    private final FairShare share =
+            new FairShare(Spread.over(TIME).rebalanceEvery(INTERVAL), ElectorOptions.defaults(), new Random(1), START);
+
+    private static Set<LockKey> keys(int first, int count) {
+        return LongStream.range(first, first + count).mapToObj(LockKey::of).collect(Collectors.toSet());
+    }
+
+    private static long after(long millis) {
+        return START + Duration.ofMillis(millis).toNanos();
+    }
+
+    @Test
+    void anInstanceThatHoldsNothingTakesOneKeyAtOnce() {
+        share.foundFree(keys(0, 100), START);
+        assertThat(share.due(0, 100, START)).hasSize(1);
+    }
+
+    @Test
+    void anInstanceThatIsAloneTakesAllKeysAtAConstantPace() {
+        Set<LockKey> held = new HashSet<>();
+        for (int millis = 0; millis <= 2_000; millis += 100) {
+            Set<LockKey> free = keys(0, 100);
+            free.removeAll(held);
+            share.foundFree(free, after(millis));
+            held.addAll(share.due(held.size(), 100, after(millis)));
+            assertThat(held).hasSize(Math.min(100, millis / 20 + 1));
+        }
+    }
+
+    @Test
+    void theMoreAnInstanceHoldsTheLongerItWaits() {
+        share.foundFree(keys(0, 1), START);
+        assertThat(share.due(50, 100, after(999))).isEmpty();
+        assertThat(share.due(50, 100, after(1_000))).hasSize(1);
+        assertThat(share.nextDueAt(50, 100)).isEqualTo(after(1_000));
+        assertThat(share.nextDueAt(0, 100)).isEqualTo(START);
+    }
+
+    @Test
+    void aKeyThatWasTakenInTheMeantimeCountsAnewWhenItIsFreeAgain() {
+        share.foundFree(keys(0, 1), START);
+        share.foundFree(Set.of(), after(500));
+        assertThat(share.nextDueAt(50, 100)).isNull();
+        assertThat(share.foundFree(keys(0, 1), after(600))).hasSize(1);
+        assertThat(share.due(50, 100, after(1_599))).isEmpty();
+        assertThat(share.due(50, 100, after(1_600))).hasSize(1);
+    }
+
+    @Test
+    void onlyKeysThatWereNotKnownToBeFreeAreNews() {
+        assertThat(share.foundFree(keys(0, 2), START)).hasSize(2);
+        assertThat(share.foundFree(keys(0, 3), after(1))).containsExactly(LockKey.of(2));
+    }
+
+    @Test
+    void instancesTryInDifferentOrders() {
+        FairShare other = new FairShare(Spread.over(TIME), ElectorOptions.defaults(), new Random(2), START);
+        share.foundFree(keys(0, 100), START);
+        other.foundFree(keys(0, 100), START);
+        assertThat(share.due(0, 100, after(2_000))).hasSize(100).isNotEqualTo(other.due(0, 100, after(2_000)));
+    }
+
+    @Test
+    void aSurplusIsGivenUpKeyByKeyInEachInterval() {
+        assertThat(share.isRebalanceDue(after(59_999))).isFalse();
+        assertThat(share.isRebalanceDue(after(60_000))).isTrue();
+        List<LockKey> surplus =
+                share.surplus(keys(0, 51), 100, 2, after(60_000)).stream().toList();
+        assertThat(surplus).hasSize(1);
+        assertThat(keys(0, 51)).containsAll(surplus);
+        assertThat(share.isRebalanceDue(after(119_999))).isFalse();
+        assertThat(share.isRebalanceDue(after(120_000))).isTrue();
+    }
+
+    @Test
+    void whoLeadsNoMoreThanItsShareGivesNothingUp() {
+        assertThat(share.surplus(keys(0, 50), 100, 2, after(60_000))).isEmpty();
+        assertThat(share.surplus(keys(0, 34), 100, 3, after(60_000))).isEmpty();
+        assertThat(share.surplus(keys(0, 35), 100, 3, after(60_000))).isPresent();
+        assertThat(share.surplus(keys(0, 100), 100, 0, after(60_000))).isEmpty();
+    }
+
+    @Test
+    void anInstanceWhoseKeyComesBackDoublesItsInterval() {
+        Set<LockKey> led = keys(0, 100);
+        long now = after(60_000);
+        share.surplus(led, 100, 2, now);
+        for (int doublings = 1; doublings < 5; doublings++) {
+            now += INTERVAL.toNanos() << (doublings - 1);
+            assertThat(share.isRebalanceDue(now)).isTrue();
+            share.surplus(led, 100, 2, now);
+        }
+        LockKey last = share.surplus(led, 100, 2, now).orElseThrow();
+        led.remove(last);
+        share.surplus(led, 100, 2, now);
+        assertThat(share.isRebalanceDue(now + INTERVAL.toNanos())).isTrue();
+    }
+
+    @Test
+    void withoutAnIntervalNothingIsRebalanced() {
+        FairShare plain = new FairShare(Spread.evenly(), ElectorOptions.defaults(), new Random(1), START);
+        assertThat(plain.isRebalanceDue(after(Duration.ofDays(1).toMillis()))).isFalse();
+    }
+
+    @Test
+    void theTimeIsTwoRetryIntervalsUnlessItIsSet() {
+        assertThat(Spread.evenly().time(ElectorOptions.defaults())).isEqualTo(Duration.ofSeconds(2));
+        assertThat(Spread.over(TIME).rebalanceEvery(INTERVAL).time(ElectorOptions.defaults()))
+                .isEqualTo(TIME);
+        assertThat(Spread.over(TIME).rebalanceEvery(INTERVAL)).hasToString("spread over PT2S, rebalanced every PT1M");
+    }
+
+    @Test
+    void timesOutOfRangeAreRefused() {
+        assertThatThrownBy(() -> Spread.over(Duration.ZERO))
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessageContaining("PT0S");
+        assertThatThrownBy(() -> Spread.evenly().rebalanceEvery(Duration.ofDays(2)))
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessageContaining("PT48H");
+    }
+}
