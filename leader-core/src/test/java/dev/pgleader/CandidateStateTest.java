@@ -4,9 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.pgleader.CandidateState.BeginTerm;
 import dev.pgleader.CandidateState.Close;
-import dev.pgleader.CandidateState.Stopped;
 import dev.pgleader.CandidateState.Drained;
-import dev.pgleader.CandidateState.Revoking;
 import dev.pgleader.CandidateState.Effect;
 import dev.pgleader.CandidateState.EndTerm;
 import dev.pgleader.CandidateState.Follower;
@@ -15,18 +13,20 @@ import dev.pgleader.CandidateState.LockLost;
 import dev.pgleader.CandidateState.LockTaken;
 import dev.pgleader.CandidateState.Pause;
 import dev.pgleader.CandidateState.Phase;
+import dev.pgleader.CandidateState.ReleaseLock;
 import dev.pgleader.CandidateState.Resigning;
 import dev.pgleader.CandidateState.Resume;
+import dev.pgleader.CandidateState.Revoking;
 import dev.pgleader.CandidateState.Signal;
 import dev.pgleader.CandidateState.StartFailed;
 import dev.pgleader.CandidateState.Started;
 import dev.pgleader.CandidateState.StepDown;
+import dev.pgleader.CandidateState.Stopped;
 import dev.pgleader.CandidateState.TakingOver;
 import dev.pgleader.CandidateState.Tick;
 import dev.pgleader.CandidateState.Times;
 import dev.pgleader.CandidateState.Transition;
 import dev.pgleader.CandidateState.Vouched;
-import dev.pgleader.CandidateState.ReleaseLock;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
@@ -416,7 +416,8 @@ class CandidateStateTest {
             assertThat(started.wantsLock(1_000)).isFalse();
             assertThat(started.dueAt()).isNull();
             assertThat(started.on(new Drained(2), 200, TIMES).next()).isEqualTo(started);
-            assertThat(started.on(new Drained(3), 200, TIMES).next().wantsLock(200)).isTrue();
+            assertThat(started.on(new Drained(3), 200, TIMES).next().wantsLock(200))
+                    .isTrue();
         }
 
         private static final Times TIMES = new Times(10, 30);

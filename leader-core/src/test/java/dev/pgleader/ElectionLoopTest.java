@@ -3,35 +3,24 @@ package dev.pgleader;
 import static dev.pgleader.ScriptedElection.RECONNECT_STEP;
 import static dev.pgleader.ScriptedSession.fault;
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.assertj.core.api.Assertions.catchThrowable;
-import static org.awaitility.Awaitility.await;
 
 import dev.pgleader.ScriptedElection.Job;
 import dev.pgleader.lock.LockKey;
-import dev.pgleader.lock.LockSession;
 import dev.pgleader.lock.LockSessionException;
 import dev.pgleader.lock.LockSessionException.Fault;
 import dev.pgleader.testkit.LogCapture;
 import java.time.Duration;
-import java.time.Instant;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
-import java.util.Optional;
 import java.util.Set;
-import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.LinkedBlockingQueue;
-import java.util.concurrent.TimeUnit;
 import java.util.random.RandomGenerator;
 import java.util.stream.LongStream;
 import org.junit.jupiter.api.AfterAll;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Nested;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.EnumSource;
@@ -780,7 +769,8 @@ class ElectionLoopTest {
                             "check",
                             "onElected 1",
                             "onRevoked 1 CALLBACK_FAILED",
-                            "release bigint:1, nobody leading", "tell \"released bigint:1\"");
+                            "release bigint:1, nobody leading",
+                            "tell \"released bigint:1\"");
             assertThat(job.candidate.standing().lastRevocation()).isEqualTo(RevocationReason.CALLBACK_FAILED);
         }
 
@@ -865,7 +855,8 @@ class ElectionLoopTest {
             assertThat(election.journal()).contains("check").doesNotContain("onElected 1");
             election.run(Duration.ofMillis(2));
             assertThat(job.leads()).isTrue();
-            assertThat(election.journal()).contains("onElected " + job.candidate.state().terms());
+            assertThat(election.journal())
+                    .contains("onElected " + job.candidate.state().terms());
         }
 
         @Test
@@ -1149,7 +1140,8 @@ class ElectionLoopTest {
             assertThat(millis.subList(5, 20))
                     .allSatisfy(delay -> assertThat(delay).isBetween(4_000L, 6_000L));
             backoff.reset();
-            assertThat(backoff.afterFailure(Fault.UNSUPPORTED_SERVER).toMillis()).isBetween(800L, 1_200L);
+            assertThat(backoff.afterFailure(Fault.UNSUPPORTED_SERVER).toMillis())
+                    .isBetween(800L, 1_200L);
         }
     }
 
@@ -1194,7 +1186,8 @@ class ElectionLoopTest {
             assertThat(election.journal())
                     .containsExactly(
                             "onRevoked 1 CLOSED",
-                            "release bigint:1, nobody leading", "tell \"released bigint:1\"",
+                            "release bigint:1, nobody leading",
+                            "tell \"released bigint:1\"",
                             "close");
         }
 
@@ -1242,7 +1235,8 @@ class ElectionLoopTest {
             assertThat(election.journal())
                     .endsWith(
                             "onRevoked 1 RESIGNED",
-                            "release bigint:1, nobody leading", "tell \"released bigint:1\"",
+                            "release bigint:1, nobody leading",
+                            "tell \"released bigint:1\"",
                             "close");
         }
 

@@ -48,7 +48,8 @@ class ElectionThreadTest {
                 options,
                 null,
                 new ElectionLoop.Surroundings(
-                        settings -> opens.isEmpty() ? newSession() : opens.remove().give(),
+                        settings ->
+                                opens.isEmpty() ? newSession() : opens.remove().give(),
                         Ticker.SYSTEM,
                         RandomGenerator.getDefault(),
                         Backoff.of(options)),

@@ -200,18 +200,17 @@ class HintsTest {
             Job job = election.follower();
             election.session().holders.add(() -> Map.of(job.key, new Holder(4712, "pg-leader/third")));
             election.turnAfter(RETRY_INTERVAL);
-            assertThat(job.candidate.standing().knownLeader())
-                    .isNotNull()
-                    .satisfies(leader -> {
-                        assertThat(leader.instanceId()).isEqualTo("third");
-                        assertThat(leader.since()).as("it came before our eyes").isPresent();
-                    });
+            assertThat(job.candidate.standing().knownLeader()).isNotNull().satisfies(leader -> {
+                assertThat(leader.instanceId()).isEqualTo("third");
+                assertThat(leader.since()).as("it came before our eyes").isPresent();
+            });
         }
 
         @Test
         void theHolderIsFoundAndNamed() {
             Job job = election.follower();
-            assertThat(findLeader(job)).isCompletedWithValue(Optional.of(job.candidate.standing().knownLeader()));
+            assertThat(findLeader(job))
+                    .isCompletedWithValue(Optional.of(job.candidate.standing().knownLeader()));
             election.session().holders.add(() -> Map.of(job.key, new Holder(4712, "psql")));
             assertThat(findLeader(job))
                     .isCompletedWithValue(Optional.of(new LeaderInfo("psql", 4712, Optional.empty())));

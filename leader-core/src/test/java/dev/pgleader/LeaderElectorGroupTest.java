@@ -10,7 +10,6 @@ import static org.awaitility.Awaitility.await;
 
 import dev.pgleader.lock.ConnectionSource;
 import dev.pgleader.lock.LockKey;
-import dev.pgleader.lock.LockSessionException.Fault;
 import dev.pgleader.testkit.LockTable;
 import dev.pgleader.testkit.PostgresServer;
 import dev.pgleader.testkit.Sql;

@@ -118,8 +118,7 @@ class QueueingTest {
     @Test
     void aCandidateQueuesOnlyWhileItsConditionHolds() {
         List<Boolean> answers = new ArrayList<>(List.of(true, false));
-        Job follower =
-                election.candidate(1, () -> answers.size() > 1 ? answers.remove(0) : answers.get(0));
+        Job follower = election.candidate(1, () -> answers.size() > 1 ? answers.remove(0) : answers.get(0));
         election.server.takenByOthers.add(follower.key);
         follower.admit();
         election.turn();

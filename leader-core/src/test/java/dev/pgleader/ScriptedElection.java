@@ -67,8 +67,7 @@ final class ScriptedElection {
         }
 
         void resign() {
-            released = requests.signalUntilReleased(
-                    candidate, new CandidateState.StepDown(RevocationReason.RESIGNED));
+            released = requests.signalUntilReleased(candidate, new CandidateState.StepDown(RevocationReason.RESIGNED));
         }
 
         void verify() {
@@ -260,7 +259,8 @@ final class ScriptedElection {
     }
 
     private boolean isDeserted() {
-        return candidates.stream().allMatch(candidate -> candidate.candidate.state().isStopped());
+        return candidates.stream()
+                .allMatch(candidate -> candidate.candidate.state().isStopped());
     }
 
     /** What happened since the last call. */

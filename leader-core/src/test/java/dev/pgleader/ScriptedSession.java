@@ -115,7 +115,9 @@ final class ScriptedSession implements LockSession {
         }
         granted = answer(tries, Set.copyOf(granted));
         held.addAll(granted);
-        return new Attempt(granted, answer(holders, holdersOf(keys)));
+        Set<LockKey> refused = new HashSet<>(keys);
+        refused.removeAll(granted);
+        return new Attempt(granted, answer(holders, holdersOf(refused)));
     }
 
     private Map<LockKey, Holder> holdersOf(Collection<LockKey> keys) {

@@ -75,7 +75,7 @@ class StaleLeaderTest {
                             .elector()
                             .status()
                             .problem()
-                            .filter(problem -> problem.fault() == Fault.UNREACHABLE)
+                            .filter(problem -> problem.fault().orElse(null) == Fault.UNREACHABLE)
                             .isPresent());
             server.start();
             candidate.awaitElected(2);
@@ -225,7 +225,7 @@ class StaleLeaderTest {
                                 .elector()
                                 .status()
                                 .problem()
-                                .filter(problem -> problem.fault() == Fault.LOCK_TABLE_FULL
+                                .filter(problem -> problem.fault().orElse(null) == Fault.LOCK_TABLE_FULL
                                         && problem.message().contains("shared memory"))
                                 .isPresent());
                 assertThat(candidate.elector().isLeader()).isFalse();

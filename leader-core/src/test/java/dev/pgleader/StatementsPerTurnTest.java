@@ -76,10 +76,10 @@ class StatementsPerTurnTest {
     void aGroupThatClosesReleasesAllKeysWithOneStatement() {
         admitAll(false);
         election.run(Duration.ofMillis(1));
-        jobs.forEach(job -> job.signal(new CandidateState.Close()));
+        jobs.forEach(Job::close);
         election.run(Duration.ofMillis(1));
         assertThat(election.session().releaseStatements).isEqualTo(1);
-        assertThat(jobs).allSatisfy(job -> assertThat(job.left).isCompleted());
+        assertThat(jobs).allSatisfy(job -> assertThat(job.left()).isCompleted());
         assertThat(election.session().isEnded()).isTrue();
     }
 }

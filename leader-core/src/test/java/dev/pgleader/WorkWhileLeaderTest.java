@@ -14,7 +14,13 @@ import org.junit.jupiter.api.Timeout;
 @Timeout(120)
 class WorkWhileLeaderTest {
 
-    private final Lease lease = new Lease(new ManualTicker(0), 1_000);
+    private final Lease lease = lease();
+
+    private static Lease lease() {
+        ManualTicker ticker = new ManualTicker(0);
+        return new Lease(ticker, ticker.now(), 1_000_000_000);
+    }
+
     private final Leadership term = new Leadership("test", 1, Instant.EPOCH, lease);
     private final List<Throwable> failures = new CopyOnWriteArrayList<>();
 
@@ -129,7 +135,7 @@ class WorkWhileLeaderTest {
         List<Long> terms = new CopyOnWriteArrayList<>();
         WorkWhileLeader work = workWhileLeader(leadership -> terms.add(leadership.term()));
         for (long number = 1; number <= 3; number++) {
-            Leadership each = new Leadership("test", number, Instant.EPOCH, new Lease(new ManualTicker(0), 1_000));
+            Leadership each = new Leadership("test", number, Instant.EPOCH, lease());
             work.onElected(each);
             work.onRevoked(each, RevocationReason.RESIGNED);
         }
