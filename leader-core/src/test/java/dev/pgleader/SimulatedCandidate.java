@@ -4,6 +4,7 @@ import dev.pgleader.lock.LockKey;
 import java.time.Duration;
 import java.util.EnumSet;
 import java.util.Set;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executor;
 import org.jspecify.annotations.Nullable;
 
@@ -77,14 +78,15 @@ final class SimulatedCandidate {
         }
     }
 
-    /** Begins to leave, with the default budget. */
-    void stop() {
+    /** Begins to leave, with the default budget; the future is completed when it has left. */
+    CompletableFuture<Void> stop() {
         candidate.stop(run);
         if (started) {
             started = false;
             Duration revokeTimeout = simulation.options.revokeTimeout();
             node.requests.signal(candidate, new CandidateState.Close(revokeTimeout.toNanos()));
         }
+        return run.ended();
     }
 
     void resign() {

@@ -5,6 +5,7 @@ import dev.pgleader.lock.LockSessionException.Fault;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Predicate;
@@ -84,14 +85,15 @@ final class SimulatedNode extends SimulatedHost {
 
     /** Stops candidates as {@link LeaderElectorGroup} does it, with the default budget. */
     void stop(List<SimulatedCandidate> leaving) {
-        leaving.forEach(SimulatedCandidate::stop);
+        List<CompletableFuture<Void>> departures =
+                leaving.stream().map(SimulatedCandidate::stop).toList();
         boolean allLeave = candidates.stream().noneMatch(SimulatedCandidate::isStarted);
         if (allLeave) {
             loop.breakOffQueueing();
             boolean inTerm = leaving.stream().anyMatch(SimulatedNode::isInTerm);
             long roundTrip = options.healthCheckTimeout().toNanos();
             long patience = inTerm ? options.closeTimeout().toNanos() - roundTrip : roundTrip;
-            world.at(after(patience), this, () -> breakOff(leaving));
+            world.at(after(patience), this, () -> breakOff(departures));
         }
     }
 
@@ -102,8 +104,8 @@ final class SimulatedNode extends SimulatedHost {
         };
     }
 
-    private void breakOff(List<SimulatedCandidate> leaving) {
-        if (!leaving.stream().allMatch(SimulatedCandidate::hasLeft)) {
+    private void breakOff(List<CompletableFuture<Void>> departures) {
+        if (!departures.stream().allMatch(CompletableFuture::isDone)) {
             loop.abortSession();
             wake();
         }
