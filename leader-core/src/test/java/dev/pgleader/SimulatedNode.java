@@ -336,8 +336,7 @@ final class SimulatedNode extends SimulatedHost {
         @Override
         public Duration afterFailure(Fault fault) {
             double factor = 1 + options.retryJitter() * (2 * simulation.random.nextDouble() - 1);
-            return Duration.ofNanos(
-                    (long) (simulation.options.retryInterval().toNanos() * factor));
+            return Duration.ofNanos((long) (simulation.options.retryInterval().toNanos() * factor));
         }
 
         @Override

@@ -51,7 +51,7 @@ final class SimulatedNotices {
         return refusalNanos;
     }
 
-    /** A notice that is never later than this; what is sent later is meant for others. */
+    /** How late a notice comes at the most. */
     static long longestDelayNanos(ElectorOptions options) {
         return 2 * options.retryInterval().toNanos();
     }
@@ -67,6 +67,12 @@ final class SimulatedNotices {
             }
             if (doubledUntil > world.now() && simulation.oneIn(2)) {
                 deliver(backend, notice, true);
+            }
+            if (simulation.rules.has(Simulation.Flaw.ECHOES)) {
+                long pause = simulation.options.retryInterval().toNanos() / 2;
+                for (long delay = pause; delay < 4 * simulation.lease; delay += pause) {
+                    world.at(world.now() + delay, server, () -> deliver(backend, notice));
+                }
             }
         }
     }

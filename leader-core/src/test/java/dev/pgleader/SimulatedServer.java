@@ -4,7 +4,6 @@ import dev.pgleader.lock.LockKey;
 import dev.pgleader.lock.LockSession;
 import dev.pgleader.lock.LockSession.Attempt;
 import dev.pgleader.lock.LockSession.Holder;
-import dev.pgleader.lock.LockSession.Notification;
 import dev.pgleader.lock.LockSessionException;
 import dev.pgleader.lock.LockSessionException.Fault;
 import java.time.Duration;
@@ -265,9 +264,8 @@ final class SimulatedServer extends SimulatedHost {
             if (call.granted && call.abandoned) {
                 simulation.statistics.count("ambiguous grant");
             }
-            long latency = slowUntil > world.now()
-                    ? simulation.between(0, slowestNanos)
-                    : simulation.between(50_000, 300_000);
+            long latency =
+                    slowUntil > world.now() ? simulation.between(0, slowestNanos) : simulation.between(50_000, 300_000);
             if (call.name.equals(SimulatedSession.TELL) && Boolean.FALSE.equals(call.answer)) {
                 latency += notices.refusalNanos();
             }

@@ -23,6 +23,7 @@ final class SimulatedSession implements LockSession {
     private final List<Notification> notifications = new ArrayList<>();
     /** Who was seen to hold a lock last. */
     private int lastHolderPid;
+
     private boolean lost;
     private boolean aborted;
     private SimulatedServer.@Nullable Backend backend;

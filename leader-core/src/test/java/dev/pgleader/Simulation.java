@@ -60,6 +60,8 @@ final class Simulation implements AutoCloseable {
         DRAINED_AT_ONCE,
         /** A notice is believed whoever sent it. */
         SENDER_UNCHECKED,
+        /** Notices come again for several leases. */
+        ECHOES,
         /** A request to resign is obeyed whoever sent it. */
         ANYBODY_COMMANDS,
         /** A notice that the server refuses costs the session. */
@@ -250,9 +252,7 @@ final class Simulation implements AutoCloseable {
             world.run(world.now() + lease / 8);
             Map<LockKey, SimulatedNode> found = new HashMap<>();
             for (LockKey key : keys) {
-                nodes.stream()
-                        .filter(node -> node.candidate(key).observe())
-                        .forEach(node -> found.put(key, node));
+                nodes.stream().filter(node -> node.candidate(key).observe()).forEach(node -> found.put(key, node));
             }
             if (found.size() < keys.size() || !found.equals(leaders)) {
                 leaders = found;
@@ -357,7 +357,10 @@ final class Simulation implements AutoCloseable {
         double leases = rules.takeoverDelay() == null ? any : rules.takeoverDelay();
         return leases < 0
                 ? TakeoverDelay.AUTO
-                : leases == 0 ? TakeoverDelay.NONE : TakeoverDelay.of(full.multipliedBy((long) (leases * 10)).dividedBy(10));
+                : leases == 0
+                        ? TakeoverDelay.NONE
+                        : TakeoverDelay.of(
+                                full.multipliedBy((long) (leases * 10)).dividedBy(10));
     }
 
     private ElectorOptions lookingHardlyEver() {

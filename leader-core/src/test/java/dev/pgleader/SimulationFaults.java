@@ -17,7 +17,11 @@ import org.jspecify.annotations.Nullable;
  * without its lease, while the leader doesn't hear of it. So, unless a fixed delay of a lease covers that, these are left out,
  * and these only: the end of the session of a leader that is cut off, slow or frozen at that moment (an operator terminates
  * it, one backend crashes and takes all others along, the server's end of the connection is reset); a session that unlocks
- * all of its locks; and a promotion that a process didn't live to see.
+ * all of its locks; a promotion that a process didn't live to see; and a server's clock that is set forward soon after the server
+ * started, for a process that didn't live to see the server before.
+ *
+ * <p>A fixed delay covers none of these soon after a leader released the lock in order: a candidate may have its word that the lock
+ * is free of leases, while another one, which had the same word, took the lock, led and lost it.
  */
 final class SimulationFaults {
 
@@ -124,7 +128,8 @@ final class SimulationFaults {
             case FREEZE_AFTER_ANSWER -> toNode(kind, always(node -> node.freezeAfterNextAnswer(anyTime())));
             case KILL -> toNode(kind, always(this::kill));
             case RESIGN -> toNode(kind, always(node -> node.anyCandidate().resign()));
-            case REQUEST_RESIGNATION -> toNode(kind, always(node -> node.anyCandidate().requestResignation()));
+            case REQUEST_RESIGNATION ->
+                toNode(kind, always(node -> node.anyCandidate().requestResignation()));
             case PAUSE -> toNode(kind, always(this::pause));
             case CLOSE -> toNode(kind, always(this::close));
             case ASK -> toNode(kind, always(this::ask));
@@ -311,9 +316,17 @@ final class SimulationFaults {
         return true;
     }
 
+    /** Whether a fixed delay covers it. It covers nothing while somebody may still have the word of a leader that released. */
     private boolean isCoveredByFixedDelay() {
         Duration fixed = simulation.options.takeoverDelay().fixed();
-        return fixed != null && fixed.toNanos() >= lease;
+        return fixed != null && fixed.toNanos() >= lease && simulation.primary.sinceRelease() > longestWordNanos();
+    }
+
+    /** A candidate that is frozen hears it before its session ends, and believes it for a retry interval. */
+    private long longestWordNanos() {
+        return lease * 11 / 10
+                + simulation.options.retryInterval().toNanos()
+                + SimulatedNotices.longestDelayNanos(simulation.options);
     }
 
     private boolean terminateBackend() {

@@ -54,9 +54,8 @@ class SimulationTest {
     @Test
     void promisesHoldInEveryHistory() {
         SimulationStatistics statistics = new SimulationStatistics();
-        LongStream seeds = ONLY_SEED == null
-                ? LongStream.range(FIRST_SEED, FIRST_SEED + HISTORIES)
-                : LongStream.of(ONLY_SEED);
+        LongStream seeds =
+                ONLY_SEED == null ? LongStream.range(FIRST_SEED, FIRST_SEED + HISTORIES) : LongStream.of(ONLY_SEED);
         seeds.parallel().forEach(seed -> statistics.addAll(live(seed, Rules.asPromised())));
         System.out.println("Simulation: " + statistics);
         if (ONLY_SEED == null) {
@@ -105,56 +104,53 @@ class SimulationTest {
     @ParameterizedTest
     @EnumSource
     void findsTwoLeadersIfServerEndsSilentSessionsTooEarly(Mode mode) {
-        assertThat(firstViolation(Rules.asPromised().with(mode).withLeaseFactor(0.7)))
-                .isEqualTo(Invariant.ONE_LEADER);
+        assertFinds(Invariant.ONE_LEADER, Rules.asPromised().with(mode).withLeaseFactor(0.7));
     }
 
     @Test
     void findsTwoLeadersIfClocksDifferByMoreThanTheSafetyMargin() {
-        assertThat(firstViolation(Rules.asPromised().withClockSpread(0.2))).isEqualTo(Invariant.ONE_LEADER);
+        assertFinds(Invariant.ONE_LEADER, Rules.asPromised().withClockSpread(0.2));
     }
 
     @Test
     void findsTwoLeadersIfNobodyWaitsAfterRestartOrPromotion() {
-        assertThat(firstViolation(Rules.asPromised().withTakeoverDelay(0))).isEqualTo(Invariant.ONE_LEADER);
+        assertFinds(Invariant.ONE_LEADER, Rules.asPromised().withTakeoverDelay(0));
     }
 
     @Test
     void findsLockReleasedBeforeCallbackReturned() {
-        assertThat(firstViolation(Rules.asPromised().with(Flaw.DRAINED_AT_ONCE)))
-                .isEqualTo(Invariant.RELEASE_AFTER_CALLBACKS);
+        assertFinds(Invariant.RELEASE_AFTER_CALLBACKS, Rules.asPromised().with(Flaw.DRAINED_AT_ONCE));
     }
 
     @Test
     void findsLockThatNobodyFreesIfServerKeepsSessionsForEver() {
-        assertThat(firstViolation(Rules.asPromised().with(Flaw.ETERNAL_SESSIONS)))
-                .isEqualTo(Invariant.LIVENESS);
+        assertFinds(Invariant.LIVENESS, Rules.asPromised().with(Flaw.ETERNAL_SESSIONS));
     }
 
     /** Case R12. */
     @Test
     void findsTwoLeadersIfLeaseRunsByTheMonotonicClockAloneInSuspend() {
         Rules suspends = Rules.asPromised().withOnly(EnumSet.of(Kind.SUSPEND, Kind.SUSPEND_IN_CODE));
-        assertThat(firstViolation(suspends.with(Flaw.MONOTONIC_LEASE))).isEqualTo(Invariant.ONE_LEADER);
+        assertFinds(Invariant.ONE_LEADER, suspends.with(Flaw.MONOTONIC_LEASE));
     }
 
     @Test
     void findsTwoLeadersIfLeaseRunsByWallClockThatIsSetBack() {
         Rules steps = Rules.asPromised().withOnly(EnumSet.of(Kind.CLIENT_CLOCK, Kind.CUT));
-        assertThat(firstViolation(steps.with(Flaw.WALL_CLOCK_LEASE))).isEqualTo(Invariant.ONE_LEADER);
+        assertFinds(Invariant.ONE_LEADER, steps.with(Flaw.WALL_CLOCK_LEASE));
     }
 
     /** Case R10. */
     @Test
     void findsTwoLeadersIfServerIsKnownByItsUptimeAndItsClockIsSet() {
         Rules steps = Rules.asPromised().withOnly(EnumSet.of(Kind.SERVER_CLOCK, Kind.CRASH_SERVER, Kind.CUT));
-        assertThat(firstViolation(steps.with(Flaw.UPTIME_ONLY))).isEqualTo(Invariant.ONE_LEADER);
+        assertFinds(Invariant.ONE_LEADER, steps.with(Flaw.UPTIME_ONLY));
     }
 
     @Test
     void findsTwoLeadersIfCrashOfBackendGoesUnnoticed() {
         Rules crashes = Rules.asPromised().withOnly(EnumSet.of(Kind.CRASH_BACKEND, Kind.CUT));
-        assertThat(firstViolation(crashes.with(Flaw.START_TIME_ONLY))).isEqualTo(Invariant.ONE_LEADER);
+        assertFinds(Invariant.ONE_LEADER, crashes.with(Flaw.START_TIME_ONLY));
     }
 
     /** Case R04. */
@@ -163,47 +159,43 @@ class SimulationTest {
         Rules forgery = Rules.asPromised()
                 .withTakeoverDelay(1)
                 .withOnly(EnumSet.of(Kind.FORGED_NOTICE, Kind.TERMINATE_BACKEND, Kind.CUT));
-        assertThat(firstViolation(forgery.with(Flaw.SENDER_UNCHECKED))).isEqualTo(Invariant.ONE_LEADER);
+        assertFinds(Invariant.ONE_LEADER, forgery.with(Flaw.SENDER_UNCHECKED));
     }
 
-    @ParameterizedTest
-    @EnumSource(names = {"NOTICES_LATE", "NOTICES_DOUBLED"})
-    void findsTwoLeadersIfOldReleaseCountsForNewLeader(Kind kind) {
-        Rules late = Rules.asPromised()
-                .withTakeoverDelay(1)
-                .withOnly(EnumSet.of(kind, Kind.RESIGN, Kind.TERMINATE_BACKEND, Kind.CUT));
-        assertThat(firstViolation(late.with(Flaw.SENDER_UNCHECKED))).isEqualTo(Invariant.ONE_LEADER);
+    @Test
+    void findsTwoLeadersIfOldReleaseIsHeardForLeases() {
+        Rules echoes = Rules.asPromised().withTakeoverDelay(1).withOnly(EnumSet.of(Kind.RESIGN, Kind.UNLOCK_ALL));
+        assertFinds(Invariant.ONE_LEADER, echoes.with(Flaw.ECHOES));
     }
 
     /** Case R06. */
     @Test
     void findsTermThatStrangerEndsIfAnybodyMayAskForResignation() {
         Rules requests = Rules.asPromised().withOnly(EnumSet.of(Kind.FORGED_REQUEST));
-        assertThat(firstViolation(requests.with(Flaw.ANYBODY_COMMANDS))).isEqualTo(Invariant.NO_STRANGER_ENDS_TERM);
+        assertFinds(Invariant.NO_STRANGER_ENDS_TERM, requests.with(Flaw.ANYBODY_COMMANDS));
     }
 
     /** Case N01. */
     @Test
     void findsTermThatFullQueueEndsIfRefusedNoticeCostsTheSession() {
-        Rules refusals = Rules.asPromised()
-                .withOnly(EnumSet.of(Kind.NOTICES_REFUSED, Kind.REQUEST_RESIGNATION, Kind.RESIGN));
-        assertThat(firstViolation(refusals.with(Flaw.REFUSAL_ENDS_SESSION)))
-                .isEqualTo(Invariant.NO_STRANGER_ENDS_TERM);
+        Rules refusals =
+                Rules.asPromised().withOnly(EnumSet.of(Kind.NOTICES_REFUSED, Kind.REQUEST_RESIGNATION, Kind.RESIGN));
+        assertFinds(Invariant.NO_STRANGER_ENDS_TERM, refusals.with(Flaw.REFUSAL_ENDS_SESSION));
     }
 
     @Test
     void findsNobodyLeadingIfCandidatesRelyOnNoticesThatGetLost() {
         Rules losses = Rules.asPromised().with(Mode.POLL).withOnly(EnumSet.of(Kind.NOTICES_LOST, Kind.RESIGN));
-        assertThat(firstViolation(losses.with(Flaw.LOOKS_ONLY_WHEN_TOLD))).isEqualTo(Invariant.LIVENESS);
+        assertFinds(Invariant.LIVENESS, losses.with(Flaw.LOOKS_ONLY_WHEN_TOLD));
     }
 
-    private static Invariant firstViolation(Rules broken) {
-        return LongStream.rangeClosed(1, HISTORIES_OF_BROKEN_WORLD)
-                .mapToObj(seed -> violation(seed, broken))
+    private static void assertFinds(Invariant broken, Rules rules) {
+        boolean found = LongStream.rangeClosed(1, HISTORIES_OF_BROKEN_WORLD)
+                .parallel()
+                .mapToObj(seed -> violation(seed, rules))
                 .filter(Objects::nonNull)
-                .findFirst()
-                .orElseThrow(() -> new AssertionError("Nothing found"))
-                .invariant;
+                .anyMatch(violation -> violation.invariant == broken);
+        assertThat(found).as("%s is found in the world of %s", broken, rules).isTrue();
     }
 
     private static @Nullable Violation violation(long seed, Rules rules) {
