@@ -36,6 +36,7 @@ final class ElectionLoop {
     private final Surroundings surroundings;
     private final Mailbox mailbox;
     private final SessionKeeper keeper;
+    private final Candidate.Rules rules;
 
     // Of the election thread.
     private final Candidates candidates = new Candidates();
@@ -54,6 +55,7 @@ final class ElectionLoop {
         this.options = options;
         this.surroundings = surroundings;
         this.mailbox = mailbox;
+        this.rules = Candidate.Rules.of(options, surroundings.ticker());
         LockSession.Settings settings = new LockSession.Settings(
                 instanceId, options.leaseDuration(), options.healthCheckTimeout(), !options.unenforcedLeaseAccepted());
         long now = now();
@@ -186,7 +188,7 @@ final class ElectionLoop {
             } else if (state.holdsLock() && keeper.session() == null) {
                 apply(candidate, new CandidateState.LockLost(RevocationReason.SESSION_LOST));
             }
-            CandidateState.Signal reported = candidate.reported(now, CandidateState.longestCoolDown(rules().times()));
+            CandidateState.Signal reported = candidate.reported(now, CandidateState.longestCoolDown(rules.times()));
             if (reported != null) {
                 apply(candidate, reported);
             }
@@ -201,13 +203,9 @@ final class ElectionLoop {
         }
     }
 
-    private Candidate.Rules rules() {
-        return Candidate.Rules.of(options, surroundings.ticker());
-    }
-
     void apply(Candidate candidate, CandidateState.Signal signal) {
         boolean led = candidate.state().leads();
-        candidate.apply(signal, rules(), schedule.lastCheck());
+        candidate.apply(signal, rules, schedule.lastCheck());
         boolean leads = candidate.state().leads();
         LockSession current = keeper.session();
         if (leads && !led && current != null) {
