@@ -24,7 +24,7 @@ import java.util.stream.Stream;
  * operator of that name in {@code pg_catalog} one that takes the same, and others that fit the driver's parameters better;
  * for each type a domain, for each relation a view. Who falls into one leaves a count that no rollback takes back, and fails.
  */
-final class HostileSchema {
+public final class HostileSchema {
 
     static final String SERVICE = "hostile_service";
     private static final String STRANGER = "hostile_stranger";
@@ -61,7 +61,7 @@ final class HostileSchema {
     }
 
     /** @param path of the database, in which the stranger's schema is called {@code trap} */
-    static HostileSchema create(PostgresServer server, String database, String path, List<String> texts)
+    public static HostileSchema create(PostgresServer server, String database, String path, List<String> texts)
             throws SQLException {
         server.createDatabase(database);
         try (Connection connection = server.connect(database)) {
@@ -218,7 +218,7 @@ final class HostileSchema {
     }
 
     /** How often anybody fell into a trap so far. */
-    long fired() throws SQLException {
+    public long fired() throws SQLException {
         try (Connection connection = server.connect(database)) {
             return Long.parseLong(String.valueOf(Sql.text(
                     connection,
@@ -227,7 +227,7 @@ final class HostileSchema {
     }
 
     /** How many functions and operators the stranger has made. */
-    long traps() throws SQLException {
+    public long traps() throws SQLException {
         try (Connection connection = server.connect(database)) {
             Sql.execute(connection, "SET search_path = pg_catalog");
             return Long.parseLong(String.valueOf(Sql.text(connection, """
