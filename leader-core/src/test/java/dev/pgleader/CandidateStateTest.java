@@ -45,9 +45,10 @@ import org.junit.jupiter.params.provider.ValueSource;
 class CandidateStateTest {
 
     /**
-     * Every phase with every signal. A cell is what becomes of the candidacy, then what is to be done: {@code .} is nothing,
-     * {@code !} is refused, {@code unlock} gives the lock back after a term, {@code free} without one, {@code fails} the failed starts in a row if they change, {@code term} the term if it changes.
-     * The clock stands at 1000, the cool-down is 2, the revoke timeout 30; the candidacy has led 7 terms, the last of which
+     * Every phase with every signal. A cell is what becomes of the candidate, then what is to be done: {@code .} is nothing,
+     * {@code !} is refused, {@code release} releases the lock after a term, {@code free} without
+     * one, {@code fails} are the failed starts in a row if they change, {@code term} is the term if it changes.
+     * The clock stands at 1000, the cool-down is 2, the revoke timeout 30; the candidate has led 7 terms, the last of which
      * couldn't start.
      */
     @Nested
@@ -65,6 +66,7 @@ class CandidateStateTest {
                                 | follower               | cooling               | taking over               | stopped
                 lock taken      | leader, term 8, begin  | leader, term 8, begin | !                         | !
                 taken for later | taking over @1005      | taking over @1005     | !                         | !
+                vouched         | .                      | .                     | leader, term 8, begin     | .
                 lock lost       | .                      | .                     | follower @1000            | .
                 step down       | follower @1002         | .                     | follower @1002, free    | .
                 start failed    | .                      | .                     | .                         | .
@@ -76,8 +78,7 @@ class CandidateStateTest {
                 pause           | paused follower @1000  | paused follower @1009 | paused follower @1000, free | paused stopped
                 resume          | .                      | .                     | .                         | .
                 close           | closing stopped         | closing stopped        | closing stopped, free    | closing stopped
-                close soon      | closing stopped | closing stopped | closing stopped, free | closing stopped
-                vouched         | . | . | leader, term 8, begin | .
+                close in 3      | closing stopped        | closing stopped       | closing stopped, free     | closing stopped
                 tick            | .                      | .                     | .                         | .
                 tick when due   | .                      | .                     | leader, term 8, begin     | .
                 """;
@@ -86,84 +87,84 @@ class CandidateStateTest {
                                 | leader                        | resigning               | revoking       | cooling revoking
                 lock taken      | !                             | !                       | !              | !
                 taken for later | !                             | !                       | !              | !
+                vouched         | .                             | .                       | .              | .
                 lock lost       | revoking @1030, end LOCK_LOST | cooling revoking @1020  | .              | .
                 step down       | resigning @1030, end RESIGNED | .                       | .              | .
                 start failed    | resigning @1030, fails 2, end CALLBACK_FAILED | .       | .              | .
                 old start failed| .                             | .                       | .              | .
                 started         | leader, fails 0               | .                       | .              | .
                 old started     | .                             | .                       | .              | .
-                drained         | .                             | follower @1002, unlock  | follower @1000 | follower @1002
+                drained         | .                             | follower @1002, release  | follower @1000 | follower @1002
                 old drained     | .                             | .                       | .              | .
                 pause           | paused resigning @1030, end RESIGNED | paused resigning @1020 | paused revoking @1025 | paused cooling revoking @1025
                 resume          | .                             | .                       | .              | .
                 close           | closing resigning @1030, end CLOSED | closing resigning @1020 | closing revoking @1025 | closing cooling revoking @1025
-                close soon      | closing resigning @1005, end CLOSED | closing resigning @1005 | closing revoking @1005 | closing cooling revoking @1005
-                vouched         | . | . | . | .
+                close in 3      | closing resigning @1003, end CLOSED | closing resigning @1003 | closing revoking @1003 | closing cooling revoking @1003
                 tick            | .                             | .                       | .              | .
-                tick when due   | .                             | cooling revoking @1020, unlock | .       | .
+                tick when due   | .                             | cooling revoking @1020, release | .       | .
                 """;
 
         private static final String WHILE_PAUSED = """
                                 | paused follower        | paused resigning               | paused revoking
                 lock taken      | paused leader, term 8, begin | !                        | !
                 taken for later | paused taking over @1005 | !                            | !
+                vouched         | .                      | .                              | .
                 lock lost       | .                      | paused cooling revoking @1020         | .
                 step down       | paused follower @1002  | .                              | .
                 start failed    | .                      | .                              | .
                 old start failed| .                      | .                              | .
                 started         | .                      | .                              | .
                 old started     | .                      | .                              | .
-                drained         | .                      | paused follower @1002, unlock  | paused follower @1000
+                drained         | .                      | paused follower @1002, release  | paused follower @1000
                 old drained     | .                      | .                              | .
                 pause           | .                      | .                              | .
                 resume          | follower @1000         | resigning @1020                | revoking @1025
                 close           | paused closing stopped  | paused closing resigning @1020 | paused closing revoking @1025
-                close soon      | paused closing stopped | paused closing resigning @1005 | paused closing revoking @1005
-                vouched         | . | . | .
+                close in 3      | paused closing stopped | paused closing resigning @1003 | paused closing revoking @1003
                 tick            | .                      | .                              | .
-                tick when due   | .                      | paused cooling revoking @1020, unlock  | .
+                tick when due   | .                      | paused cooling revoking @1020, release  | .
                 """;
 
         private static final String WHILE_CLOSING = """
                                 | closing resigning              | closing revoking
                 lock taken      | !                              | !
                 taken for later | !                              | !
+                vouched         | .                              | .
                 lock lost       | closing cooling revoking @1020         | .
                 step down       | .                              | .
                 start failed    | .                              | .
                 old start failed| .                              | .
                 started         | .                              | .
                 old started     | .                              | .
-                drained         | closing stopped, unlock         | closing stopped
+                drained         | closing stopped, release         | closing stopped
                 old drained     | .                              | .
                 pause           | paused closing resigning @1020 | paused closing revoking @1025
                 resume          | .                              | .
                 close           | .                              | .
-                close soon      | closing resigning @1005 | closing revoking @1005
-                vouched         | . | .
+                close in 3      | closing resigning @1003        | closing revoking @1003
                 tick            | .                              | .
-                tick when due   | closing stopped, unlock         | closing stopped
+                tick when due   | closing stopped, release         | closing stopped
                 """;
 
         private static Map<String, CandidateState> phases() {
             Map<String, CandidateState> phases = new LinkedHashMap<>();
-            phases.put("follower", candidacy(new Follower(NOW), false, false));
-            phases.put("cooling", candidacy(new Follower(1009), false, false));
-            phases.put("taking over", candidacy(new TakingOver(1010), false, false));
-            phases.put("leader", candidacy(new Leader(), false, false));
-            phases.put("resigning", candidacy(new Resigning(1020), false, false));
-            phases.put("revoking", candidacy(new Revoking(1025, false), false, false));
-            phases.put("cooling revoking", candidacy(new Revoking(1025, true), false, false));
-            phases.put("stopped", candidacy(new Stopped(), false, false));
-            phases.put("paused follower", candidacy(new Follower(NOW), true, false));
-            phases.put("paused resigning", candidacy(new Resigning(1020), true, false));
-            phases.put("paused revoking", candidacy(new Revoking(1025, false), true, false));
-            phases.put("closing resigning", candidacy(new Resigning(1020), false, true));
-            phases.put("closing revoking", candidacy(new Revoking(1025, false), false, true));
+            phases.put("follower", state(new Follower(NOW), false, false));
+            phases.put("cooling", state(new Follower(1009), false, false));
+            phases.put("taking over", state(new TakingOver(1010), false, false));
+            phases.put("leader", state(new Leader(), false, false));
+            phases.put("resigning", state(new Resigning(1020), false, false));
+            phases.put("revoking", state(new Revoking(1025, false), false, false));
+            phases.put("cooling revoking", state(new Revoking(1025, true), false, false));
+            phases.put("stopped", state(new Stopped(), false, false));
+            phases.put("paused follower", state(new Follower(NOW), true, false));
+            phases.put("paused resigning", state(new Resigning(1020), true, false));
+            phases.put("paused revoking", state(new Revoking(1025, false), true, false));
+            phases.put("closing resigning", state(new Resigning(1020), false, true));
+            phases.put("closing revoking", state(new Revoking(1025, false), false, true));
             return phases;
         }
 
-        private static CandidateState candidacy(Phase phase, boolean paused, boolean closing) {
+        private static CandidateState state(Phase phase, boolean paused, boolean closing) {
             return new CandidateState(phase, TERM, FAILED_STARTS, paused, closing);
         }
 
@@ -171,6 +172,7 @@ class CandidateStateTest {
             Map<String, Signal> signals = new LinkedHashMap<>();
             signals.put("lock taken", new LockTaken(NOW));
             signals.put("taken for later", new LockTaken(1005));
+            signals.put("vouched", new Vouched());
             signals.put("lock lost", new LockLost(RevocationReason.LOCK_LOST));
             signals.put("step down", new StepDown(RevocationReason.RESIGNED));
             signals.put("start failed", new StartFailed(TERM));
@@ -182,8 +184,7 @@ class CandidateStateTest {
             signals.put("pause", new Pause());
             signals.put("resume", new Resume());
             signals.put("close", new Close(TIMES.revokeTimeout()));
-            signals.put("close soon", new Close(5));
-            signals.put("vouched", new Vouched());
+            signals.put("close in 3", new Close(3));
             signals.put("tick", new Tick());
             signals.put("tick when due", new Tick());
             return signals;
@@ -202,7 +203,7 @@ class CandidateStateTest {
         void theTablesMissNone() {
             assertThat(cells()).hasSize(PHASES.size() * SIGNALS.size());
             assertThat(PHASES.values().stream()
-                            .<Class<?>>map(candidacy -> candidacy.phase().getClass()))
+                            .<Class<?>>map(state -> state.phase().getClass()))
                     .containsAll(List.of(Phase.class.getPermittedSubclasses()));
             assertThat(SIGNALS.values().stream().<Class<?>>map(Signal::getClass))
                     .containsAll(List.of(Signal.class.getPermittedSubclasses()));
@@ -245,12 +246,12 @@ class CandidateStateTest {
                     .collect(Collectors.joining(", "));
         }
 
-        private static String describe(CandidateState candidacy) {
-            return (candidacy.paused() ? "paused " : "")
-                    + (candidacy.closing() ? "closing " : "")
-                    + describe(candidacy.phase())
-                    + (candidacy.terms() == TERM ? "" : ", term " + candidacy.terms())
-                    + (candidacy.failedStarts() == FAILED_STARTS ? "" : ", fails " + candidacy.failedStarts());
+        private static String describe(CandidateState state) {
+            return (state.paused() ? "paused " : "")
+                    + (state.closing() ? "closing " : "")
+                    + describe(state.phase())
+                    + (state.terms() == TERM ? "" : ", term " + state.terms())
+                    + (state.failedStarts() == FAILED_STARTS ? "" : ", fails " + state.failedStarts());
         }
 
         private static String describe(Phase phase) {
@@ -273,7 +274,7 @@ class CandidateStateTest {
             } else if (effect instanceof EndTerm end) {
                 return "end " + end.reason();
             }
-            return ((ReleaseLock) effect).afterTerm() ? "unlock" : "free";
+            return ((ReleaseLock) effect).afterTerm() ? "release" : "free";
         }
     }
 
@@ -284,12 +285,12 @@ class CandidateStateTest {
         private static final Times TIMES = new Times(5, 20);
         private static final int STEPS = 3_000;
 
-        /** A candidacy, what the rest of the world knows of it, and its past. */
+        /** A state, what the rest of the world knows of it, and its past. */
         private static final class History {
             final Random random;
             final List<String> past = new ArrayList<>();
             long now;
-            CandidateState candidacy;
+            CandidateState state;
             boolean lockHeld;
             boolean ledUnderLock;
             boolean inTerm;
@@ -299,12 +300,12 @@ class CandidateStateTest {
             History(long seed) {
                 random = new Random(seed);
                 now = Long.MAX_VALUE - 500; // The clock's reading turns negative on the way.
-                candidacy = CandidateState.start(0, random.nextInt(4) == 0, true, now);
+                state = CandidateState.start(0, random.nextInt(4) == 0, true, now);
             }
 
             Signal next() {
-                boolean wants = candidacy.wantsLock(now);
-                long term = candidacy.terms() - random.nextInt(2);
+                boolean wants = state.wantsLock(now);
+                long term = state.terms() - random.nextInt(2);
                 RevocationReason[] reasons = RevocationReason.values();
                 RevocationReason reason = reasons[random.nextInt(reasons.length)];
                 return switch (random.nextInt(14)) {
@@ -315,17 +316,17 @@ class CandidateStateTest {
                     case 4, 5 -> new Drained(term);
                     case 6 -> new Pause();
                     case 7 -> new Resume();
-                    case 8 -> random.nextInt(100) == 0 ? new Close(random.nextInt(30)) : new Tick();
+                    case 8 -> random.nextInt(100) == 0 ? new Close(random.nextInt(30)) : new Vouched();
                     case 9, 10, 11 -> wants ? new LockTaken(now + random.nextInt(4)) : new Tick();
                     default -> new Tick();
                 };
             }
 
             void feed(Signal signal) {
-                CandidateState before = candidacy;
+                CandidateState before = state;
                 Transition transition = before.on(signal, now, TIMES);
-                candidacy = transition.next();
-                past.add(signal + " -> " + candidacy + " " + transition.effects());
+                state = transition.next();
+                past.add(signal + " -> " + state + " " + transition.effects());
                 if (signal instanceof LockTaken) {
                     lockHeld = true;
                     ledUnderLock = false;
@@ -335,16 +336,16 @@ class CandidateStateTest {
                     drainOwed = false;
                 }
                 transition.effects().forEach(this::carryOut);
-                assertThat(candidacy.holdsLock()).as("holds the lock").isEqualTo(lockHeld);
-                assertThat(candidacy.leads()).as("leads").isEqualTo(inTerm);
-                assertThat(candidacy.terms()).as("terms").isEqualTo(lastTerm);
-                if (candidacy.paused() || candidacy.closing() || drainOwed || lockHeld) {
-                    assertThat(candidacy.wantsLock(now + 1_000_000))
+                assertThat(state.holdsLock()).as("holds the lock").isEqualTo(lockHeld);
+                assertThat(state.leads()).as("leads").isEqualTo(inTerm);
+                assertThat(state.terms()).as("terms").isEqualTo(lastTerm);
+                if (state.paused() || state.closing() || drainOwed || lockHeld) {
+                    assertThat(state.wantsLock(now + 1_000_000))
                             .as("wants the lock")
                             .isFalse();
                 }
                 if (before.isStopped()) {
-                    assertThat(candidacy.phase()).isEqualTo(before.phase());
+                    assertThat(state.phase()).isEqualTo(before.phase());
                     assertThat(transition.effects()).isEmpty();
                 }
                 if (before.closing()) {
@@ -368,7 +369,7 @@ class CandidateStateTest {
                     inTerm = false;
                     drainOwed = true;
                 } else {
-                    assertThat(lockHeld).as("unlocks a lock that it holds").isTrue();
+                    assertThat(lockHeld).as("releases a lock that it holds").isTrue();
                     assertThat(((ReleaseLock) effect).afterTerm())
                             .as("led under this lock")
                             .isEqualTo(ledUnderLock);
@@ -382,7 +383,7 @@ class CandidateStateTest {
         void theInvariantsHold(long seed) {
             History history = new History(seed);
             for (int step = 0; step < STEPS; step++) {
-                if (history.candidacy.isStopped() && history.random.nextInt(20) == 0) {
+                if (history.state.isStopped() && history.random.nextInt(20) == 0) {
                     history = restarted(history);
                 }
                 history.now += history.random.nextInt(4);
@@ -400,8 +401,7 @@ class CandidateStateTest {
         }
 
         private static History restarted(History old) {
-            old.candidacy = CandidateState.start(old.candidacy.terms(), false, true, old.now);
-            old.drainOwed = false;
+            old.state = CandidateState.start(old.state.terms(), false, !old.drainOwed, old.now);
             return old;
         }
     }
@@ -409,64 +409,53 @@ class CandidateStateTest {
     @Nested
     class OverTime {
 
-        /** A run that begins while callbacks of the last one still hang doesn't compete before they have returned. */
-        @Test
-        void aStartWaitsForTheCallbacksOfTheRunBefore() {
-            CandidateState started = CandidateState.start(3, false, false, 100);
-            assertThat(started.wantsLock(1_000)).isFalse();
-            assertThat(started.dueAt()).isNull();
-            assertThat(started.on(new Drained(2), 200, TIMES).next()).isEqualTo(started);
-            assertThat(started.on(new Drained(3), 200, TIMES).next().wantsLock(200))
-                    .isTrue();
-        }
-
         private static final Times TIMES = new Times(10, 30);
 
         @Test
         void aCandidateWhoseWorkCannotStartWaitsLongerEachTimeUpTo32CoolDowns() {
-            CandidateState candidacy = CandidateState.start(0, false, true, 0);
+            CandidateState state = CandidateState.start(0, false, true, 0);
             List<Long> waits = new ArrayList<>();
             for (int i = 0; i < 9; i++) {
-                candidacy = lead(candidacy);
-                candidacy = candidacy
-                        .on(new StartFailed(candidacy.terms()), 0, TIMES)
+                state = lead(state);
+                state = state
+                        .on(new StartFailed(state.terms()), 0, TIMES)
                         .next();
-                candidacy = drain(candidacy);
-                waits.add(candidacy.dueAt());
+                state = drain(state);
+                waits.add(state.dueAt());
             }
             assertThat(waits).containsExactly(10L, 20L, 40L, 80L, 160L, 320L, 320L, 320L, 320L);
         }
 
         @Test
         void theWaitIsTheSameIfTheLockIsLostBeforeItIsReleased() {
-            CandidateState candidacy = new CandidateState(new Leader(), 5, 3, false, false);
-            candidacy = candidacy.on(new StartFailed(5), 0, TIMES).next();
-            candidacy = candidacy
+            CandidateState state = new CandidateState(new Leader(), 5, 3, false, false);
+            state = state.on(new StartFailed(5), 0, TIMES).next();
+            state = state
                     .on(new LockLost(RevocationReason.SESSION_LOST), 0, TIMES)
                     .next();
-            assertThat(drain(candidacy).dueAt()).isEqualTo(80);
+            assertThat(drain(state).dueAt()).isEqualTo(80);
         }
 
         @Test
         void theLongestWaitHoldsForAnyNumberOfFailures() {
-            CandidateState candidacy = new CandidateState(new Resigning(30), 1, Integer.MAX_VALUE, false, false);
-            assertThat(drain(candidacy).dueAt()).isEqualTo(320);
+            CandidateState state = new CandidateState(new Resigning(30), 1, Integer.MAX_VALUE, false, false);
+            assertThat(drain(state).dueAt()).isEqualTo(320);
         }
 
         @Test
         void aStartThatSucceedsForgetsTheFailures() {
-            CandidateState candidacy = new CandidateState(new Leader(), 5, 4, false, false);
-            candidacy = candidacy.on(new Started(5), 0, TIMES).next();
-            candidacy = candidacy.on(new StartFailed(5), 0, TIMES).next();
-            assertThat(drain(candidacy).dueAt()).isEqualTo(10);
+            CandidateState state = new CandidateState(new Leader(), 5, 4, false, false);
+            state = state.on(new Started(5), 0, TIMES).next();
+            state = state.on(new StartFailed(5), 0, TIMES).next();
+            assertThat(drain(state).dueAt()).isEqualTo(10);
         }
 
         @Test
         void aFollowerWantsTheLockFromItsTimeOnAlsoAcrossTheOverflowOfTheClock() {
-            CandidateState candidacy = CandidateState.start(0, false, true, Long.MAX_VALUE);
-            assertThat(candidacy.wantsLock(Long.MAX_VALUE - 1)).isFalse();
-            assertThat(candidacy.wantsLock(Long.MAX_VALUE)).isTrue();
-            assertThat(candidacy.wantsLock(Long.MIN_VALUE + 5)).isTrue();
+            CandidateState state = CandidateState.start(0, false, true, Long.MAX_VALUE);
+            assertThat(state.wantsLock(Long.MAX_VALUE - 1)).isFalse();
+            assertThat(state.wantsLock(Long.MAX_VALUE)).isTrue();
+            assertThat(state.wantsLock(Long.MIN_VALUE + 5)).isTrue();
         }
 
         @Test
@@ -479,6 +468,31 @@ class CandidateStateTest {
                 assertThat(waiting.on(new Tick(), 100, TIMES).next()).isNotEqualTo(waiting);
                 assertThat(waiting.dueAt()).isEqualTo(100);
             }
+        }
+
+        /** Its last run was given up with callbacks under way; the next one competes when they have returned. */
+        @Test
+        void aCandidateThatStartsAnewWaitsForTheCallbacksOfItsLastTerm() {
+            CandidateState state = CandidateState.start(7, false, false, 1_000);
+            assertThat(state.wantsLock(1_000_000)).isFalse();
+            assertThat(state.isStopped()).isFalse();
+            assertThat(state.on(new Tick(), 1_000_000, TIMES).next()).isEqualTo(state);
+            assertThat(state.on(new Drained(6), 1_000, TIMES).next()).isEqualTo(state);
+            assertThat(drain(state).wantsLock(0)).isTrue();
+            assertThat(state.on(new Close(30), 1_000, TIMES).next().dueAt())
+                    .as("gives up at once, since that run has waited long enough")
+                    .isEqualTo(1_000);
+        }
+
+        /** R20. */
+        @Test
+        void aBudgetNeverLengthensTheRevokeTimeout() {
+            CandidateState leader = new CandidateState(new Leader(), 5, 0, false, false);
+            assertThat(leader.on(new Close(3), 100, TIMES).next().dueAt()).isEqualTo(103);
+            assertThat(leader.on(new Close(3_000), 100, TIMES).next().dueAt()).isEqualTo(130);
+            CandidateState resigning = new CandidateState(new Resigning(110), 5, 0, false, false);
+            assertThat(resigning.on(new Close(30), 100, TIMES).next().dueAt()).isEqualTo(110);
+            assertThat(resigning.on(new Close(0), 100, TIMES).next().dueAt()).isEqualTo(100);
         }
 
         private static CandidateState lead(CandidateState follower) {

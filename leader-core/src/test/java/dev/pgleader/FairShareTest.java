@@ -68,6 +68,15 @@ class FairShareTest {
     }
 
     @Test
+    void whatWasTakenInTheMeantimeIsWaitedForNoLonger() {
+        share.foundFree(keys(0, 100), START);
+        assertThat(share.due(0, 100, after(1_000))).hasSize(51);
+        share.foundFree(keys(51, 49), after(1_000));
+        assertThat(share.due(51, 100, after(1_019))).isEmpty();
+        assertThat(share.due(51, 100, after(1_020))).hasSize(1);
+    }
+
+    @Test
     void onlyKeysThatWereNotKnownToBeFreeAreNews() {
         assertThat(share.foundFree(keys(0, 2), START)).hasSize(2);
         assertThat(share.foundFree(keys(0, 3), after(1))).containsExactly(LockKey.of(2));

@@ -10,6 +10,7 @@ import static org.awaitility.Awaitility.await;
 
 import dev.pgleader.lock.ConnectionSource;
 import dev.pgleader.lock.LockKey;
+import dev.pgleader.lock.LockSessionException.Fault;
 import dev.pgleader.testkit.LockTable;
 import dev.pgleader.testkit.PostgresServer;
 import dev.pgleader.testkit.Sql;
@@ -387,7 +388,7 @@ class LeaderElectorGroupTest {
                             .filter(elector -> !elector.isLeader())
                             .allMatch(elector -> elector.status()
                                     .problem()
-                                    .filter(problem -> problem.kind() == LeaderStatus.Problem.Kind.LOCK_TABLE_FULL)
+                                    .filter(problem -> problem.fault().filter(Fault.LOCK_TABLE_FULL::equals).isPresent())
                                     .isPresent()));
 
             assertThat(first).allMatch(LeaderElector::isLeader);

@@ -1,13 +1,15 @@
 package dev.pgleader;
 
 import java.time.Duration;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 
-/** A clock that stands still until a test moves it. Thread-safe. */
+/** Two clocks that stand still until a test moves them, together or only one. Thread-safe. */
 final class ManualTicker implements Ticker {
 
     private final AtomicLong nanos;
-    private final AtomicLong wallNanos = new AtomicLong(Duration.ofDays(20_000).toNanos());
+    /** In nanoseconds, too, so that many small steps add up. */
+    private final AtomicLong wallNanos = new AtomicLong(TimeUnit.DAYS.toNanos(20_000));
 
     ManualTicker(long startNanos) {
         this.nanos = new AtomicLong(startNanos);
@@ -25,17 +27,7 @@ final class ManualTicker implements Ticker {
 
     @Override
     public long wallMillis() {
-        return wallNanos.get() / 1_000_000;
-    }
-
-    /** Sets the wall clock forward, or back. */
-    void stepWallClock(Duration step) {
-        wallNanos.addAndGet(step.toNanos());
-    }
-
-    /** The machine sleeps: its wall clock goes on, its monotonic clock doesn't. */
-    void suspend(Duration duration) {
-        stepWallClock(duration);
+        return TimeUnit.NANOSECONDS.toMillis(wallNanos.get());
     }
 
     void advance(Duration duration) {
@@ -45,5 +37,15 @@ final class ManualTicker implements Ticker {
     void advanceNanos(long duration) {
         nanos.addAndGet(duration);
         wallNanos.addAndGet(duration);
+    }
+
+    /** The machine is suspended: the monotonic clock stands still. */
+    void suspend(Duration duration) {
+        wallNanos.addAndGet(duration.toNanos());
+    }
+
+    /** Somebody sets the wall clock; by a negative duration, back. */
+    void stepWallClock(Duration duration) {
+        wallNanos.addAndGet(duration.toNanos());
     }
 }

@@ -2,15 +2,16 @@ package dev.pgleader;
 
 import dev.pgleader.ScriptedSession.Answer;
 import dev.pgleader.lock.LockKey;
+import dev.pgleader.lock.LockSession;
 import dev.pgleader.lock.LockSession.Notification;
 import dev.pgleader.lock.LockSessionException;
+import dev.pgleader.lock.LockSessionException.Fault;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Queue;
-import java.util.concurrent.CompletableFuture;
 import java.util.function.BooleanSupplier;
 import java.util.random.RandomGenerator;
 import org.jspecify.annotations.Nullable;
@@ -20,83 +21,6 @@ import org.jspecify.annotations.Nullable;
  * were asked and what the listeners were told.
  */
 final class ScriptedElection {
-
-    /** One elector's part, with a listener that writes to the journal. */
-    final class Job implements LeadershipListener {
-
-        final LockKey key;
-        final Candidate candidate;
-        /** Of the last {@link #admit()}. */
-        CandidateRun run = CandidateRun.over();
-        /** Of the last {@link #resign()}. */
-        CompletableFuture<Void> released = new CompletableFuture<>();
-        /** Of the last {@link #verify()}. */
-        CompletableFuture<Boolean> verified = new CompletableFuture<>();
-        /** Thrown by each onElected. */
-        @Nullable
-        Throwable failsWith;
-
-        private Job(LockKey key, @Nullable BooleanSupplier campaignCondition) {
-            this.key = key;
-            this.candidate = new Candidate(key.toString(), key, callbacks, campaignCondition, mailbox::wake);
-            var unused = candidate.dispatcher.add(this);
-        }
-
-        void admit() {
-            admit(false);
-        }
-
-        void admit(boolean paused) {
-            CandidateRun next = new CandidateRun();
-            run = next;
-            mailbox.post(() -> loop.admit(candidate, next, paused));
-        }
-
-        CompletableFuture<Void> left() {
-            return run.ended();
-        }
-
-        void signal(CandidateState.Signal signal) {
-            requests.signal(candidate, signal);
-        }
-
-        /** As {@link LeaderElector#close()} does it. */
-        void close() {
-            candidate.stop(run);
-            signal(new CandidateState.Close(options.revokeTimeout().toNanos()));
-        }
-
-        void resign() {
-            released = requests.signalUntilReleased(candidate, new CandidateState.StepDown(RevocationReason.RESIGNED));
-        }
-
-        void verify() {
-            verified = requests.verify(candidate);
-        }
-
-        boolean leads() {
-            return candidate.leads();
-        }
-
-        LeaderStatus.Role role() {
-            return candidate.standing().role();
-        }
-
-        @Override
-        public void onElected(Leadership leadership) throws Exception {
-            journal.add("onElected " + leadership.term());
-            if (failsWith instanceof Exception exception) {
-                throw exception;
-            } else if (failsWith instanceof Error error) {
-                throw error;
-            }
-        }
-
-        @Override
-        public void onRevoked(Leadership leadership, RevocationReason reason) {
-            journal.add("onRevoked " + leadership.term() + " " + reason);
-        }
-    }
 
     static final String INSTANCE = "instance-1";
     static final Duration RECONNECT_STEP = Duration.ofMillis(250);
@@ -112,7 +36,7 @@ final class ScriptedElection {
     final ElectionLoop loop;
     final ElectionRequests requests;
     private final List<String> journal = new ArrayList<>();
-    private final List<Job> candidates = new ArrayList<>();
+    private final List<ScriptedCandidate> candidates = new ArrayList<>();
     private @Nullable ScriptedSession latest;
 
     ScriptedElection() {
@@ -128,31 +52,40 @@ final class ScriptedElection {
         this(options, null, random);
     }
 
+    ScriptedElection(ElectorOptions options, RandomGenerator random, Backoff backoff) {
+        this(options, null, random, backoff);
+    }
+
     ScriptedElection(ElectorOptions options, @Nullable Spread spread, RandomGenerator random) {
+        this(options, spread, random, linearBackoff());
+    }
+
+    private ScriptedElection(
+            ElectorOptions options, @Nullable Spread spread, RandomGenerator random, Backoff backoff) {
         this.options = options;
         this.loop = new ElectionLoop(
                 "test",
                 INSTANCE,
                 options,
                 spread,
-                new ElectionLoop.Surroundings(settings -> open(), ticker, random, linearBackoff()),
+                new ElectionLoop.Surroundings(this::open, ticker, random, backoff),
                 mailbox);
         this.requests = new ElectionRequests(loop, mailbox);
     }
 
-    Job candidate(long key) {
+    ScriptedCandidate candidate(long key) {
         return candidate(key, null);
     }
 
-    Job candidate(long key, @Nullable BooleanSupplier campaignCondition) {
-        Job candidate = new Job(LockKey.of(key), campaignCondition);
+    ScriptedCandidate candidate(long key, @Nullable BooleanSupplier campaignCondition) {
+        ScriptedCandidate candidate = new ScriptedCandidate(this, LockKey.of(key), campaignCondition);
         candidates.add(candidate);
         return candidate;
     }
 
     /** A candidate that leads and whose listener knows it; its journal begins afterwards. */
-    Job leader() {
-        Job leader = candidate(1);
+    ScriptedCandidate leader() {
+        ScriptedCandidate leader = candidate(1);
         leader.admit();
         turn();
         callbacks.runAll();
@@ -165,22 +98,22 @@ final class ScriptedElection {
     }
 
     /** A candidate for a key that somebody else holds, which takes part from the next turn on. */
-    Job admitFollower(long key) {
-        Job follower = candidate(key);
-        server.takenByOthers.add(follower.key);
+    ScriptedCandidate admitFollower(long key) {
+        ScriptedCandidate follower = candidate(key);
+        server.take(follower.key);
         follower.admit();
         return follower;
     }
 
     /** A candidate that follows somebody else; its journal begins afterwards. */
-    Job follower() {
-        Job follower = admitFollower(1);
+    ScriptedCandidate follower() {
+        ScriptedCandidate follower = admitFollower(1);
         turn();
         journal.clear();
         return follower;
     }
 
-    private ScriptedSession open() throws LockSessionException {
+    private ScriptedSession open(LockSession.Settings settings) throws LockSessionException {
         journal.add("open");
         Answer<ScriptedSession> scripted = opens.poll();
         latest = scripted == null ? newSession() : scripted.give();
@@ -196,7 +129,12 @@ final class ScriptedElection {
     }
 
     private boolean isAnyoneLeading() {
-        return candidates.stream().anyMatch(Job::leads);
+        return candidates.stream().anyMatch(ScriptedCandidate::leads);
+    }
+
+    /** Writes to the journal. */
+    void tell(String entry) {
+        journal.add(entry);
     }
 
     /** The session that was opened last. */
@@ -207,8 +145,11 @@ final class ScriptedElection {
         return latest;
     }
 
-    /** One turn; returns for how long the loop then means to wait. */
+    /** One turn; returns for how long the loop then means to wait. If nobody took part so far, one before it lets them in. */
     Duration turn() {
+        if (loop.isDeserted()) {
+            loop.step();
+        }
         return Duration.ofNanos(loop.step());
     }
 
@@ -218,17 +159,17 @@ final class ScriptedElection {
         return turn();
     }
 
-    /** Has the loop hear notifications of the others' leader while it waits. */
+    /** Has the loop hear notices of another instance, the leader where nothing else is said, while it waits. */
     void hear(String... payloads) {
-        hearFrom(ScriptedSession.OTHER.backendPid(), payloads);
+        hearFrom(ScriptedSession.Server.ELSEWHERE.backendPid(), payloads);
     }
 
-    /** Has the loop hear notifications of a backend while it waits. */
+    /** Has the loop hear notices that come from a backend. */
     void hearFrom(int pid, String... payloads) {
-        List<Notification> notifications = Arrays.stream(payloads)
+        List<Notification> heard = Arrays.stream(payloads)
                 .map(payload -> new Notification(pid, payload))
                 .toList();
-        session().waits.add(() -> notifications);
+        session().waits.add(() -> heard);
         loop.await(0);
     }
 
@@ -254,13 +195,8 @@ final class ScriptedElection {
                 throw new AssertionError("The loop spins: " + journal);
             }
             // An election in which nobody takes part has nothing to wait for: its thread ends.
-            ticker.advanceNanos(isDeserted() ? left : Math.min(wait, left));
+            ticker.advanceNanos(loop.isDeserted() ? left : Math.min(wait, left));
         }
-    }
-
-    private boolean isDeserted() {
-        return candidates.stream()
-                .allMatch(candidate -> candidate.candidate.state().isStopped());
     }
 
     /** What happened since the last call. */
@@ -276,7 +212,7 @@ final class ScriptedElection {
             private int failures;
 
             @Override
-            public Duration afterFailure(LockSessionException.Fault fault) {
+            public Duration afterFailure(Fault fault) {
                 return RECONNECT_STEP.multipliedBy(++failures);
             }
 

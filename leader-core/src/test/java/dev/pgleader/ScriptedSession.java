@@ -8,6 +8,7 @@ import java.time.Duration;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Queue;
@@ -24,9 +25,6 @@ import org.jspecify.annotations.Nullable;
  */
 final class ScriptedSession implements LockSession {
 
-    /** Who holds the keys that others took. */
-    static final Holder OTHER = new Holder(4711, "pg-leader/elsewhere");
-
     /** What the server does for one call, or how it fails. */
     interface Answer<T> {
         T give() throws LockSessionException;
@@ -34,37 +32,57 @@ final class ScriptedSession implements LockSession {
 
     /** The server behind the sessions of one test. */
     static final class Server {
-        /** The keys that somebody else holds. */
-        final Set<LockKey> takenByOthers = new HashSet<>();
+        /** Somebody else, who leads where nothing else is said. */
+        static final Holder ELSEWHERE = new Holder(4711, "pg-leader/elsewhere");
 
+        /** The keys that somebody else holds, and who does. */
+        private final Map<LockKey, Holder> others = new LinkedHashMap<>();
+
+        /** The backends that may command the sessions. */
+        final Set<Integer> commanders = new HashSet<>();
+
+        String startedAt = "2026-01-01";
+        String statisticsResetAt = "2026-01-01";
         Duration uptime = Duration.ofDays(10);
         int timeline = 1;
-        String startedAt = "noon";
         int members = 1;
         int lastBackendPid = 100;
+
+        void take(LockKey key) {
+            take(key, ELSEWHERE);
+        }
+
+        void take(LockKey key, Holder holder) {
+            others.put(key, holder);
+        }
+
+        /** The others hold nothing any more. */
+        void freeAll() {
+            others.clear();
+        }
     }
 
     final Queue<Answer<Set<LockKey>>> tries = new ConcurrentLinkedQueue<>();
     final Queue<Answer<Boolean>> queueings = new ConcurrentLinkedQueue<>();
     final Queue<Answer<Set<LockKey>>> checks = new ConcurrentLinkedQueue<>();
     final Queue<Answer<Void>> releases = new ConcurrentLinkedQueue<>();
-    /** Whether each of the next notifications was told; when there is none, it is. */
     final Queue<Answer<Boolean>> tellings = new ConcurrentLinkedQueue<>();
-
     final Queue<Answer<List<Notification>>> waits = new ConcurrentLinkedQueue<>();
-    /** Who holds the keys, in place of {@link #OTHER} for those that others took. */
-    final Queue<Answer<Map<LockKey, Holder>>> holders = new ConcurrentLinkedQueue<>();
-
-    final Queue<Answer<Set<Integer>>> commanders = new ConcurrentLinkedQueue<>();
+    final Queue<Answer<Void>> looks = new ConcurrentLinkedQueue<>();
     final Set<LockKey> held = new HashSet<>();
+    /** The groups that it has joined. */
+    final Set<LockKey> joined = new HashSet<>();
     /** How many locks the server has room for; a try that needs more gets what there is, and an error. */
     int capacity = Integer.MAX_VALUE;
 
     /** How many statements have released locks. */
     int releaseStatements;
 
-    /** Whether await() waits; if not, it returns at once. */
+    /** Whether awaitNotifications() waits; if not, it returns at once. */
     boolean waitsForReal;
+
+    /** What each round trip does first, such as taking its time; it may throw what it likes. */
+    Runnable onRoundTrip = () -> {};
 
     private final Semaphore wakeUps = new Semaphore(0);
     private final Server server;
@@ -85,7 +103,7 @@ final class ScriptedSession implements LockSession {
                 "test",
                 "test:5432",
                 "18.0",
-                new ServerRun(server.startedAt, "never", server.timeline),
+                new ServerRun(server.startedAt, server.statisticsResetAt, server.timeline),
                 server.uptime,
                 true);
     }
@@ -108,28 +126,20 @@ final class ScriptedSession implements LockSession {
             throw new AssertionError("Tried " + keys + ", of which the session holds " + held + " already");
         }
         Set<LockKey> granted = new HashSet<>(keys);
-        granted.removeAll(server.takenByOthers);
+        granted.removeAll(server.others.keySet());
         if (held.size() + granted.size() > capacity) {
             granted.stream().limit(capacity - held.size()).toList().forEach(held::add);
             throw new LockTableFullException("scripted", new IllegalStateException("scripted"));
         }
         granted = answer(tries, Set.copyOf(granted));
         held.addAll(granted);
-        Set<LockKey> refused = new HashSet<>(keys);
-        refused.removeAll(granted);
-        return new Attempt(granted, answer(holders, holdersOf(refused)));
+        return new Attempt(granted, holdersOf(keys));
     }
 
     private Map<LockKey, Holder> holdersOf(Collection<LockKey> keys) {
-        Map<LockKey, Holder> found = new HashMap<>();
-        for (LockKey key : keys) {
-            if (held.contains(key)) {
-                found.put(key, new Holder(facts.backendPid(), "pg-leader/" + ScriptedElection.INSTANCE));
-            } else if (server.takenByOthers.contains(key)) {
-                found.put(key, OTHER);
-            }
-        }
-        return found;
+        Map<LockKey, Holder> holders = new HashMap<>(server.others);
+        holders.keySet().retainAll(keys);
+        return holders;
     }
 
     @Override
@@ -138,10 +148,10 @@ final class ScriptedSession implements LockSession {
         if (held.contains(key)) {
             throw new AssertionError("Waits for " + key + ", which the session holds already");
         }
-        if (held.size() >= capacity) {
+        boolean granted = answer(queueings, !server.others.containsKey(key));
+        if (granted && held.size() == capacity) {
             throw new LockTableFullException("scripted", new IllegalStateException("scripted"));
         }
-        boolean granted = answer(queueings, !server.takenByOthers.contains(key));
         if (granted) {
             held.add(key);
         }
@@ -151,24 +161,44 @@ final class ScriptedSession implements LockSession {
     @Override
     public Map<LockKey, Holder> findHolders(Collection<LockKey> keys) throws LockSessionException {
         begin("look " + describe(keys));
-        return answer(holders, holdersOf(keys));
+        answer(looks, null);
+        Map<LockKey, Holder> holders = holdersOf(keys);
+        held.stream()
+                .filter(keys::contains)
+                .forEach(key -> holders.put(
+                        key, new Holder(facts.backendPid(), "pg-leader/" + ScriptedElection.INSTANCE)));
+        return holders;
     }
 
     @Override
-    public boolean join(LockKey group) {
+    public boolean join(LockKey group) throws LockSessionException {
         begin("join");
+        if (!joined.add(group)) {
+            throw new AssertionError("Joins " + group + " twice");
+        }
         return true;
     }
 
     @Override
-    public void leave(LockKey group) {
+    public void leave(LockKey group) throws LockSessionException {
         begin("leave");
+        if (!joined.remove(group)) {
+            throw new AssertionError("Leaves " + group + ", which it never joined");
+        }
     }
 
     @Override
-    public int countMembers(LockKey group) {
+    public int countMembers(LockKey group) throws LockSessionException {
         begin("count members");
-        return server.members;
+        return joined.contains(group) ? server.members : server.members - 1;
+    }
+
+    @Override
+    public Set<Integer> findCommanders(Collection<Integer> backendPids) throws LockSessionException {
+        begin("find commanders among " + backendPids.size());
+        Set<Integer> found = new HashSet<>(backendPids);
+        found.retainAll(server.commanders);
+        return found;
     }
 
     @Override
@@ -180,27 +210,18 @@ final class ScriptedSession implements LockSession {
     @Override
     public void release(Collection<LockKey> keys) throws LockSessionException {
         releaseStatements++;
-        for (LockKey key : keys) {
-            begin("release " + key);
-            if (!held.remove(key)) {
-                throw new AssertionError("Released " + key + ", which the session doesn't hold");
-            }
+        begin("release " + describe(keys));
+        if (!held.containsAll(keys)) {
+            throw new AssertionError("Releases " + keys + " but holds " + held);
         }
         answer(releases, null);
+        held.removeAll(keys);
     }
 
     @Override
     public boolean tell(List<String> notifications) throws LockSessionException {
-        for (String notification : notifications) {
-            begin("tell \"" + notification + "\"");
-        }
+        begin("tell " + (notifications.size() > 3 ? notifications.size() + " notices" : notifications.toString()));
         return answer(tellings, true);
-    }
-
-    @Override
-    public Set<Integer> findCommanders(Collection<Integer> backendPids) throws LockSessionException {
-        begin("who commands of " + backendPids.stream().sorted().toList());
-        return answer(commanders, Set.copyOf(backendPids));
     }
 
     @Override
@@ -208,7 +229,7 @@ final class ScriptedSession implements LockSession {
         if (maxNanos < 0) {
             throw new AssertionError("Waits for " + maxNanos + " ns");
         }
-        refuseIfEnded("await");
+        refuseIfEnded("awaitNotifications");
         if (waitsForReal && waits.isEmpty()) {
             try {
                 if (wakeUps.tryAcquire(maxNanos, TimeUnit.NANOSECONDS)) {
@@ -248,11 +269,13 @@ final class ScriptedSession implements LockSession {
     private void end() {
         ended = true;
         held.clear();
+        joined.clear();
     }
 
     private void begin(String call) {
         refuseIfEnded(call);
         journal.accept(call);
+        onRoundTrip.run();
     }
 
     private void refuseIfEnded(String call) {
@@ -261,7 +284,7 @@ final class ScriptedSession implements LockSession {
         }
     }
 
-    private <T> T answer(Queue<Answer<T>> script, T good) throws LockSessionException {
+    private <T extends @Nullable Object> T answer(Queue<Answer<T>> script, T good) throws LockSessionException {
         Answer<T> scripted = script.poll();
         try {
             return scripted == null ? good : scripted.give();

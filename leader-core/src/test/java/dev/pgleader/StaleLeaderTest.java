@@ -75,7 +75,7 @@ class StaleLeaderTest {
                             .elector()
                             .status()
                             .problem()
-                            .filter(problem -> problem.fault().orElse(null) == Fault.UNREACHABLE)
+                            .filter(problem -> problem.fault().filter(Fault.UNREACHABLE::equals).isPresent())
                             .isPresent());
             server.start();
             candidate.awaitElected(2);
@@ -225,7 +225,7 @@ class StaleLeaderTest {
                                 .elector()
                                 .status()
                                 .problem()
-                                .filter(problem -> problem.fault().orElse(null) == Fault.LOCK_TABLE_FULL
+                                .filter(problem -> problem.fault().filter(Fault.LOCK_TABLE_FULL::equals).isPresent()
                                         && problem.message().contains("shared memory"))
                                 .isPresent());
                 assertThat(candidate.elector().isLeader()).isFalse();
