@@ -62,6 +62,7 @@ class LabBrowserTest {
         browser.press("Pause mid-job: " + second);
         RunningLab.until("it's paused and another leads")
                 .until(() -> stateOf(second).equals("paused") && leaders().size() == 1);
+        RunningLab.outlastTolerance();
         browser.press("Continue: " + second);
         RunningLab.until("its mail is red")
                 .until(() -> browser.all("#mails tr.late").size() > late);
