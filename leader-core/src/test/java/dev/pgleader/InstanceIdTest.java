@@ -31,7 +31,8 @@ class InstanceIdTest {
     @Test
     void onlyWhatIsPrintableEverywhere() {
         assertThat(InstanceId.of("böse host\n", null, 4_194_304, 0xffff)).isEqualTo("b_se_host-4194304-ffff");
-        assertThat(InstanceId.ofThisProcess()).matches("[A-Za-z0-9._-]{1,53}").contains("-" + ProcessHandle.current()
-                .pid() + "-");
+        assertThat(InstanceId.ofThisProcess())
+                .matches("[A-Za-z0-9._-]{1,53}")
+                .contains("-" + ProcessHandle.current().pid() + "-");
     }
 }

@@ -45,7 +45,8 @@ abstract class SessionConnection {
         QueryExecutor executor = physical().getQueryExecutor();
         HostSpec server = executor.getHostSpec();
         String host = server.getHost();
-        return (host.contains(":") && !host.startsWith("[") ? "[" + host + "]" : host) + ":" + server.getPort() + "/" + executor.getDatabase();
+        return (host.contains(":") && !host.startsWith("[") ? "[" + host + "]" : host) + ":" + server.getPort() + "/"
+                + executor.getDatabase();
     }
 
     /**

@@ -343,7 +343,8 @@ class LenderContractTest {
             for (int borrowed = 0; borrowed < 3; borrowed++) {
                 // A pool that wasn't asked to look at what it lends can't know yet that it has a dead connection.
                 try (Connection next = open.dataSource().getConnection()) {
-                    assertThat(Sql.text(next, "SELECT pg_backend_pid()")).isNotEqualTo(String.valueOf(lock.backendPid()));
+                    assertThat(Sql.text(next, "SELECT pg_backend_pid()"))
+                            .isNotEqualTo(String.valueOf(lock.backendPid()));
                 } catch (SQLException e) {
                     assertThat(e.getMessage()).contains("closed");
                 }

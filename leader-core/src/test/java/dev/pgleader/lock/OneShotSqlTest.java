@@ -124,11 +124,13 @@ class OneShotSqlTest {
     @Test
     void everythingIsQualified() {
         for (String sql : STATEMENTS) {
-            String rest =
-                    sql.replaceAll("OPERATOR\\(pg_catalog\\.[^)]+\\)", "OP").replaceAll("'[^']*'", "''")
+            String rest = sql.replaceAll("OPERATOR\\(pg_catalog\\.[^)]+\\)", "OP")
+                    .replaceAll("'[^']*'", "''")
                     .replace("(*)", "()");
             assertThat(rest).doesNotContainPattern("[-+*/<>=~!@#%^&|]");
-            assertThat(rest).doesNotContainPattern("(?<![.a-z_])pg_(?!catalog\\.)\\w+|\\bUSING\\b|\\bIN\\b|\\bBETWEEN\\b|\\bLIKE\\b");
+            assertThat(rest)
+                    .doesNotContainPattern(
+                            "(?<![.a-z_])pg_(?!catalog\\.)\\w+|\\bUSING\\b|\\bIN\\b|\\bBETWEEN\\b|\\bLIKE\\b");
             assertThat(rest)
                     .doesNotContainPattern(
                             "(?<![.\\w])(?!OP\\b|EXISTS\\b|AS\\b|JOIN\\b|AND\\b|NOT\\b|MATERIALIZED\\b)" + "\\w+\\(");

@@ -123,8 +123,7 @@ class RoadsTest {
     @DisplayName("Of several hosts, the one that was reached is told, also through a DataSource")
     @Test
     void severalHosts() throws Exception {
-        String url = withUser(
-                "jdbc:postgresql://localhost:1,127.0.0.1:" + server.port() + "/postgres");
+        String url = withUser("jdbc:postgresql://localhost:1,127.0.0.1:" + server.port() + "/postgres");
         String reached = "127.0.0.1:" + server.port() + "/postgres";
         assertThat(lockBy(ConnectionSource.of(url))).isEqualTo(reached);
         PGSimpleDataSource dataSource = new PGSimpleDataSource();
