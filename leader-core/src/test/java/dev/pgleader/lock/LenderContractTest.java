@@ -59,6 +59,7 @@ class LenderContractTest {
     private static final Duration NETWORK_TIMEOUT = Duration.ofSeconds(15);
     /** Work that leaves the connection busy costs it. */
     private static final Duration SHORT_NETWORK_TIMEOUT = Duration.ofMillis(1500);
+
     private static final int ROUNDS = Integer.getInteger("lender.rounds", 5);
     private static final int SIZE = 2;
     private static final AtomicLong KEYS =
