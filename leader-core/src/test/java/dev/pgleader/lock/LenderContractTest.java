@@ -61,6 +61,9 @@ class LenderContractTest {
     private static final Duration SHORT_NETWORK_TIMEOUT = Duration.ofMillis(1500);
 
     private static final int ROUNDS = Integer.getInteger("lender.rounds", 5);
+    /** 100 of them take some 5 seconds. */
+    private static final int SESSIONS = Integer.getInteger("lender.sessions", 15);
+
     private static final int SIZE = 2;
     private static final AtomicLong KEYS =
             new AtomicLong(ThreadLocalRandom.current().nextLong());
@@ -192,6 +195,30 @@ class LenderContractTest {
                 assertThat(revoked).hasValue(2 * rounds);
             }
             assertWhole(open, size);
+        }
+    }
+
+    @DisplayName("N05: sessions that are lost, aborted or closed, many times over, cost no slot")
+    @Test
+    void sessions() throws Exception {
+        LockSession.Settings settings =
+                new LockSession.Settings("rounds", Duration.ofSeconds(20), Duration.ofSeconds(15), true);
+        try (Lender.Open open = open(SIZE)) {
+            for (int round = 0; round < SESSIONS; round++) {
+                // The server may take a moment to see that the last session has gone.
+                LockKey fresh = LockKey.of(KEYS.incrementAndGet());
+                LockSession session = LockSession.open(ConnectionSource.of(open.dataSource()), settings);
+                assertThat(session.tryLock(List.of(fresh))).containsExactly(fresh);
+                switch (round % 3) {
+                    case 0 -> {
+                        SERVER.terminateBackend(session.facts().backendPid());
+                        session.abort();
+                    }
+                    case 1 -> session.abort();
+                    default -> session.close();
+                }
+            }
+            assertWhole(open, SIZE);
         }
     }
 
