@@ -60,11 +60,13 @@ public record ElectionDescription(
     /**
      * What keeps an instance from its work.
      *
-     * @param fault what kind of problem it is
+     * @param kind what doesn't work
+     * @param fault what the session or the server did, if the problem is there
      * @param message what is wrong and what to do
      * @param since when it began
      */
-    public record Problem(Fault fault, String message, Instant since) {}
+    @JsonInclude(JsonInclude.Include.NON_NULL)
+    public record Problem(LeaderStatus.Problem.Kind kind, @Nullable Fault fault, String message, Instant since) {}
 
     static ElectionDescription of(LeaderElector elector) {
         LeaderStatus status = elector.status();
@@ -82,7 +84,11 @@ public record ElectionDescription(
                 before(now, status.sinceLastCheck().orElse(null)),
                 before(now, status.sinceLastAttempt().orElse(null)),
                 status.problem()
-                        .map(problem -> new Problem(problem.fault(), problem.message(), now.minus(problem.since())))
+                        .map(problem -> new Problem(
+                                problem.kind(),
+                                problem.fault().orElse(null),
+                                problem.message(),
+                                now.minus(problem.since())))
                         .orElse(null));
     }
 

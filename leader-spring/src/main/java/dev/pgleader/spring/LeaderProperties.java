@@ -62,7 +62,7 @@ public record LeaderProperties(
         @DefaultValue("poll") AcquisitionMode acquisitionMode,
         @Nullable Duration queueSlice,
         @DefaultValue("5s") Duration maxReconnectDelay,
-        @DefaultValue("30s") Duration revokeTimeout,
+        @DefaultValue("15s") Duration revokeTimeout,
         @Nullable Duration coolDown,
         @DefaultValue("auto") TakeoverDelay takeoverDelay,
         @DefaultValue("false") boolean unenforcedLeaseAccepted,
