@@ -8,6 +8,8 @@ module dev.pgleader {
     requires static com.zaxxer.hikari;
     requires static micrometer.core;
     requires static org.jspecify;
+    requires static spring.jdbc;
+    requires static spring.tx;
 
     exports dev.pgleader;
     exports dev.pgleader.lock;

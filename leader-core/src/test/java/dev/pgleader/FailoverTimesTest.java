@@ -23,16 +23,21 @@ import org.junit.jupiter.api.Timeout;
 class FailoverTimesTest {
 
     private static final PostgresServer SERVER = PostgresServer.shared();
-    private static final int ROUNDS = Integer.getInteger("failover.rounds", 50);
-    private static final int HAND_OVERS = ROUNDS / 2;
+    private static final int ROUNDS = Integer.getInteger("failover.rounds", 5);
+
+    /** So long that what happens before it is over comes from no check and no poll. */
+    private static final Duration FAR_OFF = Duration.ofSeconds(30);
+
+    private static final Duration SOON = FAR_OFF.dividedBy(2);
 
     private final LockKey key = freshKey();
 
     @Test
-    void theEndOfTheBackendIsNoticedInMilliseconds() throws Exception { // C13 (a), F12
-        // A session that has seen a check before it is lost is replaced at once.
-        ElectorOptions options =
-                FAST.toBuilder().healthCheckInterval(Duration.ofMillis(20)).build();
+    void theEndOfTheBackendIsNoticedWithoutACheck() throws Exception { // C13 (a), F12
+        ElectorOptions options = FAST.toBuilder()
+                .leaseDuration(FAR_OFF.multipliedBy(3))
+                .healthCheckInterval(FAR_OFF)
+                .build();
         List<Long> micros = new ArrayList<>();
         try (Connection operator = SERVER.connect();
                 Candidate leader =
@@ -49,39 +54,48 @@ class FailoverTimesTest {
             leader.assertCallbacksInOrder();
         }
         Percentiles times = new Percentiles("pg_terminate_backend to onRevoked", micros);
-        // The 99th percentile is as low on a quiet machine; on a noisy one it shows the noise.
-        assertThat(times.at(90)).as(times.toString()).isLessThan(Duration.ofMillis(50));
+        assertThat(times.at(100)).as(times.toString()).isLessThan(SOON);
     }
 
     @Test
-    void resigningHandsOverInMilliseconds() throws Exception {
-        Duration coolDown = Duration.ofMillis(250);
-        ElectorOptions options = FAST.toBuilder().coolDown(coolDown).build();
+    void resigningHandsOverWithoutAPoll() throws Exception {
+        ElectorOptions options = FAST.toBuilder()
+                .retryInterval(FAR_OFF)
+                .maxReconnectDelay(FAR_OFF)
+                .coolDown(Duration.ofMillis(250))
+                .build();
         List<Long> micros = new ArrayList<>();
         try (Candidate first = Candidate.start("first", direct(SERVER), key, builder -> builder.options(options))) {
             first.awaitElected(1);
             try (Candidate second =
                     Candidate.start("second", direct(SERVER), key, builder -> builder.options(options))) {
-                second.backendPid();
                 Candidate from = first;
                 Candidate to = second;
-                for (int round = 0; round < HAND_OVERS; round++) {
+                for (int round = 0; round < ROUNDS; round++) {
+                    to.backendPid();
                     long terms = to.elector().status().terms();
+                    Candidate resigning = from;
+                    Candidate successor = to;
+                    // It hears of the release only as a candidate that isn't cooling down.
+                    await().atMost(PATIENCE)
+                            .until(() ->
+                                    successor.elector().status().knownLeader().isPresent());
                     long resignedAt = System.nanoTime();
-                    from.elector().resign().get(10, TimeUnit.SECONDS);
+                    from.elector().resign().get(20, TimeUnit.SECONDS);
                     Candidate.Event elected = to.awaitElected(terms + 1);
                     micros.add(TimeUnit.NANOSECONDS.toMicros(elected.atNanos() - resignedAt));
                     // The one that resigned is to be a candidate again before its turn comes.
-                    await().atMost(PATIENCE).until(() -> System.nanoTime() - resignedAt > coolDown.toNanos());
-                    Candidate next = from;
-                    from = to;
-                    to = next;
+                    await().atMost(PATIENCE)
+                            .until(() -> System.nanoTime() - resignedAt
+                                    > 4 * options.coolDown().toNanos());
+                    from = successor;
+                    to = resigning;
                 }
                 first.assertCallbacksInOrder();
                 second.assertCallbacksInOrder();
             }
         }
         Percentiles times = new Percentiles("resign() to the other's onElected", micros);
-        assertThat(times.at(50)).as(times.toString()).isLessThan(Duration.ofMillis(50));
+        assertThat(times.at(100)).as(times.toString()).isLessThan(SOON);
     }
 }

@@ -46,14 +46,14 @@ final class FaultSoak implements AutoCloseable {
 
     /**
      * The longest time without a leader after all is healed: the lease of a leader that vanished, the takeover delay of a server
-     * that restarted, a login that hangs, the longest delay before the next one, two tries, and the slowness of the machine.
+     * that restarted, a login that hangs, the longest delay before the next one, two tries, and how slow a loaded machine is.
      */
     static final Duration BOUND = OPTIONS.leaseDuration()
             .multipliedBy(2)
             .plus(OPTIONS.healthCheckTimeout().multipliedBy(3))
             .plus(OPTIONS.maxReconnectDelay())
             .plus(OPTIONS.retryInterval().multipliedBy(3))
-            .plusSeconds(3);
+            .plusSeconds(20);
 
     /** A time in which a node led, in {@link System#nanoTime()}. */
     record Led(String node, long term, long from, long to) {}

@@ -13,7 +13,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** An elector that is stopped, started and more while its election thread hangs in a login. */
-@Timeout(30)
+@Timeout(120)
 class LeaderElectorRestartTest {
 
     private final CountDownLatch asked = new CountDownLatch(1);

@@ -25,7 +25,7 @@ import org.junit.jupiter.api.Timeout;
 class LeaseGuaranteeTest {
 
     private static final PostgresServer SERVER = PostgresServer.shared();
-    private static final int ROUNDS = 100;
+    private static final int ROUNDS = Integer.getInteger("lease.rounds", 30);
     private static final int ROUNDS_AT_A_TIME = 10;
 
     private static final ElectorOptions SHORT_LEASE = Candidate.FAST.toBuilder()
@@ -56,7 +56,7 @@ class LeaseGuaranteeTest {
             }
             Percentiles cut = new Percentiles("network swallows to isLeader() == false", ceased);
             Percentiles margin = new Percentiles("isLeader() == false to the lock with another session", margins);
-            assertThat(cut.at(100)).isLessThan(SHORT_LEASE.trustWindow().plusMillis(200));
+            assertThat(cut.at(100)).isLessThanOrEqualTo(SHORT_LEASE.trustWindow());
             assertThat(margin.at(0)).isPositive();
         } finally {
             rounds.shutdownNow();
@@ -75,8 +75,9 @@ class LeaseGuaranteeTest {
                     Candidate.start("other", direct(SERVER), key, builder -> builder.options(SHORT_LEASE))) {
                 other.backendPid();
                 int oldHolder = cutOff.backendPid();
-                long swallowedAt = System.nanoTime();
                 proxy.all().flow(Flow.SWALLOW);
+                // After the change: any check that still succeeded began before.
+                long swallowedAt = System.nanoTime();
 
                 long lastSeenLeading = swallowedAt;
                 long seenWithAnother;

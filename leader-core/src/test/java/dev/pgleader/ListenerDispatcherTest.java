@@ -17,7 +17,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.FieldSource;
 
 /** What the Javadoc of {@link LeadershipListener} promises. */
-@Timeout(30)
+@Timeout(120)
 class ListenerDispatcherTest {
 
     private final ManualTicker ticker = ManualTicker.beforeOverflow();

@@ -122,7 +122,7 @@ class PoolerElectionTest {
                 Candidate.Event elected = other.awaitElected(1);
                 Duration bound = options.leaseDuration()
                         .plus(options.retryInterval().multipliedBy(12).dividedBy(10));
-                assertThat(Duration.ofNanos(elected.atNanos() - silentAt)).isLessThan(bound.plusSeconds(1));
+                assertThat(Duration.ofNanos(elected.atNanos() - silentAt)).isLessThan(bound.plus(PATIENCE));
                 assertThat(locks.holders(bits)).containsExactly(pid);
 
                 if (silence == Silence.OF_THE_PROCESS) {

@@ -150,7 +150,7 @@ class PromotionTest {
                 assertThat(first.awaitRevoked(1).reason())
                         .isIn(RevocationReason.CHECK_TIMEOUT, RevocationReason.LEASE_EXPIRED);
                 assertThat(Duration.ofNanos(elected.atNanos() - cutAt))
-                        .isLessThan(LEASE.multipliedBy(2).plusSeconds(2));
+                        .isLessThan(LEASE.multipliedBy(2).plus(PATIENCE));
                 primary.execute("CREATE TABLE still_writable ()");
 
                 awaitSessions(onStandby, first);

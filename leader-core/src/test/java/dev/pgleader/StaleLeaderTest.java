@@ -106,12 +106,8 @@ class StaleLeaderTest {
                 Candidate follower = Candidate.start("follower", direct(server, proxy.port()), key)) {
             follower.backendPid();
             proxy.existing().flow(Flow.SWALLOW);
-            long begin = System.nanoTime();
             leader.elector().close();
-            Candidate.Event elected = follower.awaitElected(1);
-            assertThat(Duration.ofNanos(elected.atNanos() - begin))
-                    .isLessThan(
-                            FAST.healthCheckTimeout().plus(FAST.retryInterval()).plusSeconds(2));
+            follower.awaitElected(1);
         }
     }
 
@@ -162,7 +158,7 @@ class StaleLeaderTest {
             long begin = System.nanoTime();
             locks.awaitFree(bits, PATIENCE);
             assertThat(Duration.ofNanos(System.nanoTime() - begin))
-                    .isLessThan(options.leaseDuration().plusSeconds(1));
+                    .isLessThan(options.leaseDuration().plus(PATIENCE));
             assertThat(locks.session(pid)).isEmpty();
             assertThat(leader.elector().isLeader()).isFalse();
         }
@@ -179,7 +175,7 @@ class StaleLeaderTest {
                 long begin = System.nanoTime();
                 leader.elector().close();
                 assertThat(Duration.ofNanos(System.nanoTime() - begin))
-                        .isLessThan(FAST.healthCheckTimeout().multipliedBy(2));
+                        .isLessThan(FAST.healthCheckTimeout().plus(PATIENCE));
                 assertThat(leader.elector().isLeader()).isFalse();
                 leader.assertCallbacksInOrder();
                 assertThat(leader.events()).hasSize(2);

@@ -59,7 +59,9 @@ class TakeoverDelayTest {
                         .until(() -> candidate.elector().status().role() == Role.TAKING_OVER);
                 assertThat(candidate.elector().isLeader()).isFalse();
                 Candidate.Event elected = candidate.awaitElected(1);
-                assertThat(Duration.ofNanos(elected.atNanos() - beforeRestart)).isGreaterThan(LEASE);
+                assertThat(Duration.ofNanos(elected.atNanos() - beforeRestart))
+                        .as("the server counts a part of it")
+                        .isGreaterThan(LEASE.dividedBy(2));
                 assertThat(log.messages(Level.INFO)).anyMatch(message -> message.contains("leads in"));
             }
         }
@@ -87,16 +89,16 @@ class TakeoverDelayTest {
     @Test
     void anOrderlyReleaseIsTakenOverAtOnce() throws Exception {
         ElectorOptions fixed = AUTO.toBuilder()
-                .takeoverDelay(TakeoverDelay.of(Duration.ofSeconds(4)))
+                .takeoverDelay(TakeoverDelay.of(Duration.ofSeconds(30)))
                 .build();
-        try (Candidate first = start("first", fixed)) {
+        try (Candidate first = start("first", Candidate.FAST)) {
             first.awaitElected(1);
             try (Candidate second = start("second", fixed)) {
                 second.backendPid();
                 long resignedAt = System.nanoTime();
-                first.elector().resign().get(10, TimeUnit.SECONDS);
+                first.elector().resign().get(20, TimeUnit.SECONDS);
                 Candidate.Event elected = second.awaitElected(1);
-                assertThat(Duration.ofNanos(elected.atNanos() - resignedAt)).isLessThan(Duration.ofSeconds(3));
+                assertThat(Duration.ofNanos(elected.atNanos() - resignedAt)).isLessThan(PATIENCE);
             }
         }
     }
@@ -120,7 +122,7 @@ class TakeoverDelayTest {
             await().atMost(PATIENCE).until(() -> first.elector().status().role() == Role.TAKING_OVER);
             try (Candidate second = start("second", AUTO)) {
                 second.backendPid();
-                first.elector().pause().get(10, TimeUnit.SECONDS);
+                first.elector().pause().get(20, TimeUnit.SECONDS);
                 await().atMost(PATIENCE).until(() -> second.elector().status().role() == Role.TAKING_OVER);
                 second.awaitElected(1);
                 assertThat(first.events()).isEmpty();

@@ -29,7 +29,7 @@ class VanishedHostTest {
             .leaseDuration(Duration.ofSeconds(3))
             .unenforcedLeaseAccepted(true)
             .build();
-    private static final Duration AFTER_THE_LEASE = OPTIONS.retryInterval().plusSeconds(2);
+    private static final Duration AFTER_THE_LEASE = OPTIONS.retryInterval().plus(PATIENCE);
 
     @BeforeAll
     static void requireNetworkNamespaces() {

@@ -79,8 +79,8 @@ public final class AdvisoryLocks {
      * @return the lock, to be closed by the caller; empty if another session has the key
      * @throws SQLException if the database could not be asked, or hands out a session that has the key already
      */
-    public Optional<SessionLock> tryAcquire(LockKey key) throws SQLException {
-        return Optional.ofNullable(tryOnce(key, SessionLock::tryLock));
+    public Optional<HeldLock> tryAcquire(LockKey key) throws SQLException {
+        return Optional.ofNullable(tryOnce(key, HeldLock::tryLock));
     }
 
     /**
@@ -93,8 +93,8 @@ public final class AdvisoryLocks {
      * @throws SQLException if the database could not be asked, or hands out a session that has the key already
      * @throws IllegalArgumentException if {@code maxWait} is out of range
      */
-    public SessionLock acquire(LockKey key, Duration maxWait) throws SQLException, InterruptedException {
-        return tryUntil(key, maxWait, SessionLock::tryLock);
+    public HeldLock acquire(LockKey key, Duration maxWait) throws SQLException, InterruptedException {
+        return tryUntil(key, maxWait, HeldLock::tryLock);
     }
 
     /**
@@ -109,7 +109,7 @@ public final class AdvisoryLocks {
      */
     public <T extends @Nullable Object, X extends Exception> LockOutcome<T> tryRunLocked(
             LockKey key, LockedWork<T, X> work) throws SQLException, X {
-        try (SessionLock lock = tryOnce(key, SessionLock::tryLock)) {
+        try (HeldLock lock = tryOnce(key, HeldLock::tryLock)) {
             return lock == null ? LockOutcome.skipped() : LockOutcome.ran(work.run(lock.connection()));
         }
     }
@@ -130,7 +130,7 @@ public final class AdvisoryLocks {
      */
     public <T extends @Nullable Object, X extends Exception> T runLocked(
             LockKey key, Duration maxWait, LockedWork<T, X> work) throws SQLException, InterruptedException, X {
-        try (SessionLock lock = tryUntil(key, maxWait, SessionLock::tryLock)) {
+        try (HeldLock lock = tryUntil(key, maxWait, HeldLock::tryLock)) {
             return work.run(lock.connection());
         }
     }

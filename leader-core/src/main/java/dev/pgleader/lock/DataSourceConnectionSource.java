@@ -1,6 +1,5 @@
 package dev.pgleader.lock;
 
-import java.sql.Connection;
 import java.sql.SQLException;
 import java.time.Duration;
 import java.util.Objects;
@@ -17,13 +16,7 @@ final class DataSourceConnectionSource extends ConnectionSource {
 
     @Override
     SessionConnection open(Duration networkTimeout) throws SQLException {
-        Connection connection = dataSource.getConnection();
-        try {
-            return new PolledConnection(connection, dataSource);
-        } catch (SQLException e) {
-            PhysicalConnection.discard(dataSource, connection);
-            throw e;
-        }
+        return new PolledConnection(LentConnection.borrow(dataSource));
     }
 
     @Override

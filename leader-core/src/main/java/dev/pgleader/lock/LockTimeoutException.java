@@ -22,11 +22,24 @@ public final class LockTimeoutException extends SQLException {
     private final @Nullable Integer holderPid;
     private final @Nullable String holderApplicationName;
 
-    LockTimeoutException(LockKey key, Duration waited, OptionalInt holderPid, @Nullable String holderApplicationName) {
-        super(message(key, waited, holderPid, holderApplicationName), SqlStates.LOCK_NOT_AVAILABLE);
+    /**
+     * @param holderPid the server process that holds the lock; null if none could be seen
+     * @param holderApplicationName what its session calls itself; null if none could be seen
+     * @param preparedTransaction the prepared transaction that holds the lock, without a process; null if none does
+     */
+    LockTimeoutException(
+            LockKey key,
+            Duration waited,
+            @Nullable Integer holderPid,
+            @Nullable String holderApplicationName,
+            @Nullable String preparedTransaction) {
+        super(
+                "Lock " + PinnedConnection.describe(key) + " did not become free within " + waited.toMillis() + " ms: "
+                        + holder(holderPid, holderApplicationName, preparedTransaction),
+                SqlStates.LOCK_NOT_AVAILABLE);
         this.key = key;
         this.waited = waited;
-        this.holderPid = holderPid.isPresent() ? holderPid.getAsInt() : null;
+        this.holderPid = holderPid;
         this.holderApplicationName = holderApplicationName;
     }
 
@@ -40,7 +53,10 @@ public final class LockTimeoutException extends SQLException {
         return waited;
     }
 
-    /** The server process that held the lock at the end of the wait; empty if none could be seen. */
+    /**
+     * The server process that held the lock at the end of the wait; empty if none could be seen, or if a prepared
+     * transaction held it, which the message names then.
+     */
     public OptionalInt holderPid() {
         return holderPid == null ? OptionalInt.empty() : OptionalInt.of(holderPid);
     }
@@ -50,20 +66,18 @@ public final class LockTimeoutException extends SQLException {
         return Optional.ofNullable(holderApplicationName).filter(name -> !name.isBlank());
     }
 
-    private static String message(
-            LockKey key, Duration waited, OptionalInt holderPid, @Nullable String holderApplicationName) {
-        StringBuilder message = new StringBuilder("Lock ")
-                .append(PinnedConnection.describe(key))
-                .append(" did not become free within ")
-                .append(waited.toMillis())
-                .append(" ms: ");
-        if (holderPid.isEmpty()) {
-            return message.append("no holder can be seen now").toString();
+    private static String holder(
+            @Nullable Integer pid, @Nullable String applicationName, @Nullable String preparedTransaction) {
+        if (preparedTransaction != null) {
+            return "held by the prepared transaction \"" + preparedTransaction
+                    + "\", until somebody runs COMMIT PREPARED or ROLLBACK PREPARED";
         }
-        message.append("held by backend ").append(holderPid.getAsInt());
-        if (holderApplicationName != null && !holderApplicationName.isBlank()) {
-            message.append(" of application \"").append(holderApplicationName).append('"');
+        if (pid == null) {
+            return "no holder can be seen now";
         }
-        return message.toString();
+        return "held by backend " + pid
+                + (applicationName == null || applicationName.isBlank()
+                        ? ""
+                        : " of application \"" + applicationName + '"');
     }
 }

@@ -16,7 +16,7 @@ final class LockedTransaction implements AutoCloseable {
     private LockedTransaction(LockKey key, PinnedConnection pinned, int backendPid) {
         this.key = key;
         this.pinned = pinned;
-        this.connection = GuardedConnection.forTransaction(pinned.handle(), key);
+        this.connection = GuardedConnection.forTransaction(pinned, key);
         this.backendPid = backendPid;
     }
 

@@ -2,13 +2,10 @@ package dev.pgleader.lock;
 
 import dev.pgleader.lock.LockSession.Notification;
 import java.net.SocketTimeoutException;
-import java.sql.Connection;
 import java.sql.SQLException;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.locks.LockSupport;
-import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.postgresql.PGNotification;
 import org.postgresql.util.PSQLState;
@@ -21,15 +18,11 @@ final class PolledConnection extends SessionConnection {
 
     private static final long SLICE_MILLIS = 100;
 
-    private final @Nullable DataSource dataSource;
-    private final AtomicBoolean aborted = new AtomicBoolean();
     private volatile @Nullable Thread waiting;
     private volatile boolean woken;
 
-    /** @param dataSource where the connection comes from; null if it was opened directly */
-    PolledConnection(Connection connection, @Nullable DataSource dataSource) throws SQLException {
-        super(connection);
-        this.dataSource = dataSource;
+    PolledConnection(LentConnection lent) {
+        super(lent);
     }
 
     @Override
@@ -76,8 +69,6 @@ final class PolledConnection extends SessionConnection {
 
     @Override
     void abort() {
-        if (aborted.compareAndSet(false, true)) {
-            PhysicalConnection.discard(dataSource, connection());
-        }
+        lent().discard();
     }
 }

@@ -3,9 +3,9 @@ package dev.pgleader.lock;
 import dev.pgleader.lock.LockSession.Notification;
 import dev.pgleader.lock.socket.ChannelSocket;
 import java.io.IOException;
-import java.sql.Connection;
 import java.sql.SQLException;
 import java.util.List;
+import java.util.OptionalInt;
 import org.postgresql.PGNotification;
 import org.postgresql.util.PSQLState;
 import org.slf4j.Logger;
@@ -21,8 +21,8 @@ final class SelectedConnection extends SessionConnection {
 
     private final ChannelSocket socket;
 
-    SelectedConnection(Connection connection, ChannelSocket socket) throws SQLException {
-        super(connection);
+    SelectedConnection(LentConnection own, ChannelSocket socket) {
+        super(own);
         this.socket = socket;
     }
 
@@ -45,6 +45,11 @@ final class SelectedConnection extends SessionConnection {
     }
 
     @Override
+    OptionalInt localPort() {
+        return OptionalInt.of(socket.getLocalPort());
+    }
+
+    @Override
     void wake() {
         socket.wake();
     }
@@ -54,9 +59,9 @@ final class SelectedConnection extends SessionConnection {
         try {
             // The socket first: ending a TLS connection in order may wait for its peer.
             socket.close();
-            physical().abort(Runnable::run);
-        } catch (IOException | SQLException e) {
-            LOG.debug("Aborting a connection failed; it is given up anyway", e);
+        } catch (IOException e) {
+            LOG.debug("Closing a socket failed; the connection is given up anyway", e);
         }
+        lent().discard();
     }
 }

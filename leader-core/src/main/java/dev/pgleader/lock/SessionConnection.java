@@ -5,8 +5,11 @@ import java.sql.Connection;
 import java.sql.SQLException;
 import java.util.Arrays;
 import java.util.List;
+import java.util.OptionalInt;
 import org.postgresql.PGNotification;
+import org.postgresql.core.QueryExecutor;
 import org.postgresql.jdbc.PgConnection;
+import org.postgresql.util.HostSpec;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -20,21 +23,40 @@ abstract class SessionConnection {
 
     private static final int GOODBYE_MILLIS = 100;
 
-    private final Connection connection;
-    private final PgConnection physical;
+    private final LentConnection lent;
 
-    /** @throws SQLException if this isn't a connection of PostgreSQL's driver */
-    SessionConnection(Connection connection) throws SQLException {
-        this.connection = connection;
-        this.physical = PhysicalConnection.of(connection);
+    SessionConnection(LentConnection lent) {
+        this.lent = lent;
+    }
+
+    final LentConnection lent() {
+        return lent;
     }
 
     final Connection connection() {
-        return connection;
+        return lent.handle();
     }
 
     final PgConnection physical() {
-        return physical;
+        return lent.physical();
+    }
+
+    /** The host, port and database that the driver reached, of those that it had to choose from. */
+    final String reached() {
+        QueryExecutor executor = physical().getQueryExecutor();
+        HostSpec server = executor.getHostSpec();
+        String host = server.getHost();
+        return (host.contains(":") ? "[" + host + "]" : host) + ":" + server.getPort() + "/" + executor.getDatabase();
+    }
+
+    /**
+     * The local port of the connection. A server that sees a client with this very port talks to nobody in between that
+     * shares its connections.
+     *
+     * @return empty where the driver made the socket, which doesn't tell
+     */
+    OptionalInt localPort() {
+        return OptionalInt.empty();
     }
 
     /**
@@ -52,8 +74,8 @@ abstract class SessionConnection {
     final void close() {
         try {
             // Under TLS the driver would wait for the server's goodbye, for a second.
-            physical.setNetworkTimeout(Runnable::run, GOODBYE_MILLIS);
-            physical.close();
+            physical().setNetworkTimeout(Runnable::run, GOODBYE_MILLIS);
+            physical().close();
         } catch (SQLException e) {
             LOG.debug("Closing a connection failed; it is given up anyway", e);
         }

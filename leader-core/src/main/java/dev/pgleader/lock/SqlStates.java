@@ -6,6 +6,9 @@ import java.sql.SQLException;
 final class SqlStates {
 
     static final String TRANSACTION_ABORTED = "25P02";
+    static final String CONNECTION_FAILURE = "08006";
+    static final String CONNECTION_GONE = "08003";
+    static final String OBJECT_IN_USE = "55006";
     static final String OUTCOME_UNKNOWN = "08007";
     static final String LOCK_NOT_AVAILABLE = "55P03";
 

@@ -34,7 +34,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 import org.slf4j.event.Level;
 
 /** What a session does when it can't be trusted, though its connection works. */
-@Timeout(60)
+@Timeout(180)
 class DoubtfulSessionTest {
 
     private static final String DATABASE = "doubtful";
@@ -74,7 +74,7 @@ class DoubtfulSessionTest {
 
         @BeforeEach
         void lock() throws Exception {
-            table.awaitFree(KEY.bits(), Duration.ofSeconds(5));
+            table.awaitFree(KEY.bits(), Duration.ofSeconds(20));
             session = LockSession.open(ConnectionSource.of(lending(() -> backend)), SETTINGS);
             assertThat(session.attempt(List.of(KEY)).granted()).containsExactly(KEY);
             assertThat(session.check()).containsExactly(KEY);
@@ -200,7 +200,7 @@ class DoubtfulSessionTest {
             ConnectionSource source = ConnectionSource.of(pool);
             assertFault(Fault.SHARED_BACKEND, () -> LockSession.open(source, SETTINGS))
                     .hasMessageContaining("holds 1 advisory lock");
-            table.awaitFree(79, Duration.ofSeconds(5));
+            table.awaitFree(79, Duration.ofSeconds(20));
             try (Connection borrowed = pool.getConnection()) {
                 assertThat(Sql.backendPid(borrowed)).isNotEqualTo(pid);
             }

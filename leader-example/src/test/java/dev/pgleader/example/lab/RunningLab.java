@@ -174,6 +174,13 @@ final class RunningLab {
         return awaitLeader();
     }
 
+    /** Waits for so long that what happens from now on is after what happened before, also to the lab's ledger. */
+    static void outlastTolerance() {
+        long begin = System.nanoTime();
+        until("later by more than the ledger's tolerance of 100 ms")
+                .until(() -> System.nanoTime() - begin > Duration.ofMillis(500).toNanos());
+    }
+
     static ConditionFactory until(String condition) {
         return Awaitility.await(condition)
                 .atMost(PATIENCE)

@@ -2,6 +2,7 @@ package dev.pgleader.lock;
 
 import java.sql.Connection;
 import java.sql.SQLException;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -10,30 +11,31 @@ import org.slf4j.LoggerFactory;
  * A session-level advisory lock, together with the connection whose session holds it. The lock is held until {@link
  * #close()}, unless that session ends before: keep this in a try-with-resources statement.
  *
- * <p>{@link #close()} and {@link #isHeld()} may be called from any thread, and wait for a statement that runs on the
- * connection meanwhile. The connection itself is for one thread at a time.
+ * <p>{@link #close()} and {@link #isHeld()} may be called from any thread, by virtual ones too, and wait for a statement that
+ * runs on the connection meanwhile, but no longer than the network timeout. The connection itself is for one thread at a
+ * time.
  */
-public final class SessionLock implements AutoCloseable {
+public final class HeldLock implements AutoCloseable {
 
-    private static final Logger LOG = LoggerFactory.getLogger(SessionLock.class);
+    private static final Logger LOG = LoggerFactory.getLogger(HeldLock.class);
 
     private final LockKey key;
     private final PinnedConnection pinned;
     private final Connection connection;
     private final int backendPid;
-    private boolean closed;
+    private final AtomicBoolean closed = new AtomicBoolean();
 
-    private SessionLock(LockKey key, PinnedConnection pinned, int backendPid) {
+    private HeldLock(LockKey key, PinnedConnection pinned, int backendPid) {
         this.key = key;
         this.pinned = pinned;
-        this.connection = GuardedConnection.forSession(pinned.handle(), key);
+        this.connection = GuardedConnection.forSession(pinned, key);
         this.backendPid = backendPid;
     }
 
-    static @Nullable SessionLock tryLock(PinnedConnection pinned, LockKey key) throws SQLException {
+    static @Nullable HeldLock tryLock(PinnedConnection pinned, LockKey key) throws SQLException {
         pinned.reset(true);
         SessionAnswer answer = pinned.tryLock(OneShotSql.TRY_FOR_SESSION, key);
-        return answer.done() ? new SessionLock(key, pinned, answer.backendPid()) : null;
+        return answer.done() ? new HeldLock(key, pinned, answer.backendPid()) : null;
     }
 
     /** The lock that is held. */
@@ -44,7 +46,8 @@ public final class SessionLock implements AutoCloseable {
     /**
      * The connection whose session holds the lock. It comes in autocommit mode and with no transaction open. At {@link
      * #close()}, an open transaction is rolled back, and auto-commit, isolation, read-only and network timeout are put
-     * back to what the {@link javax.sql.DataSource} had set; what was changed by {@code SET} stays with the session. It
+     * back to what the {@link javax.sql.DataSource} had set; a session that the work changed otherwise, as by {@code SET},
+     * {@code LISTEN} or another lock, is ended, not given back. It
      * refuses {@link Connection#close()} and {@link Connection#abort}, and is of no use after {@link #close()}.
      */
     public Connection connection() {
@@ -59,14 +62,15 @@ public final class SessionLock implements AutoCloseable {
     /**
      * Asks the database whether this session holds the lock now. False once the lock is closed, or its session ended.
      *
-     * @throws SQLException if there is no answer: above all in an aborted transaction, which must be rolled back first
+     * @throws SQLException if there is no answer: above all in an aborted transaction, which must be rolled back first, and
+     *     while the work uses the connection for longer than the network timeout, as for a COPY
      */
-    public synchronized boolean isHeld() throws SQLException {
-        if (closed) {
+    public boolean isHeld() throws SQLException {
+        if (closed.get()) {
             return false;
         }
         try {
-            SessionAnswer answer = pinned.ask(OneShotSql.CHECK, key);
+            SessionAnswer answer = pinned.askIfIdle(OneShotSql.CHECK, key);
             return answer.held() && answer.backendPid() == backendPid;
         } catch (SQLException e) {
             if (pinned.hasEnded(e)) {
@@ -79,17 +83,17 @@ public final class SessionLock implements AutoCloseable {
 
     /**
      * Rolls back a transaction that was left open, frees the lock, and gives the connection back as it was. Only the
-     * first call does anything.
+     * first call does anything; others don't wait for it. A COPY that was left open, or a statement that doesn't end within
+     * the network timeout, ends the session, and the lock with it.
      *
      * @throws LockLostException if the lock was not held any more, or if the server did not confirm that it was. The
      *     connection is ended then, never reused
      */
     @Override
-    public synchronized void close() throws LockLostException {
-        if (closed) {
+    public void close() throws LockLostException {
+        if (!closed.compareAndSet(false, true)) {
             return;
         }
-        closed = true;
         SessionAnswer answer;
         try {
             pinned.reset(true);
@@ -113,6 +117,9 @@ public final class SessionLock implements AutoCloseable {
                             + " discarded",
                     key,
                     backendPid);
+            pinned.discard();
+        } else if (pinned.hasMoreThanBefore(answer)) {
+            LOG.debug("The work left locks or subscriptions of its own behind: the connection is discarded");
             pinned.discard();
         } else {
             pinned.giveBack();
