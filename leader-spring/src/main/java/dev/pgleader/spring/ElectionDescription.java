@@ -14,7 +14,8 @@ import org.jspecify.annotations.Nullable;
  * An election as this instance sees it, in the form that the endpoint shows; what isn't known is left out.
  *
  * @param role what this instance is
- * @param key what it competes for
+ * @param key what it competes for, as it was named
+ * @param lockKey the same as PostgreSQL knows it, in the form of {@link dev.pgleader.lock.LockKey#toString()}: {@code bigint:42}
  * @param instanceId who it is
  * @param paused whether it sits the election out
  * @param terms how many terms it has led
@@ -30,6 +31,7 @@ import org.jspecify.annotations.Nullable;
 public record ElectionDescription(
         LeaderStatus.Role role,
         String key,
+        String lockKey,
         String instanceId,
         boolean paused,
         long terms,
@@ -74,6 +76,7 @@ public record ElectionDescription(
         return new ElectionDescription(
                 status.role(),
                 status.key().name().orElseGet(() -> status.key().toString()),
+                status.key().toString(),
                 status.instanceId(),
                 status.paused(),
                 status.terms(),

@@ -42,6 +42,7 @@ public final class LeaderHealthIndicator implements HealthIndicator {
         if (status.paused()) {
             health.withDetail("paused", true);
         }
+        status.lastRevocation().ifPresent(reason -> health.withDetail("lastRevocation", reason));
         status.leaderSince().ifPresent(since -> health.withDetail("since", since));
         status.knownLeader().map(LeaderInfo::instanceId).ifPresent(leader -> health.withDetail("leader", leader));
         status.sinceLastCheck()
