@@ -46,9 +46,7 @@ final class ConnectionSources {
     private final ListableBeanFactory beanFactory;
 
     ConnectionSources(
-            DatasourceProperties configured,
-            @Nullable JdbcConnectionDetails details,
-            ListableBeanFactory beanFactory) {
+            DatasourceProperties configured, @Nullable JdbcConnectionDetails details, ListableBeanFactory beanFactory) {
         this.configured = configured;
         this.details = details;
         this.beanFactory = beanFactory;
@@ -130,8 +128,8 @@ final class ConnectionSources {
     private static void requirePostgres(String url) {
         if (!url.startsWith(DRIVER)) {
             throw new LeaderConfigurationException(
-                    "The lock needs a PostgreSQL, and the URL of the application's database doesn't begin with " + DRIVER
-                            + ".",
+                    "The lock needs a PostgreSQL, and the URL of the application's database doesn't begin with "
+                            + DRIVER + ".",
                     SET_URL
                             + "For development without a PostgreSQL, set pgleader.mode=always-leader; in a test, take"
                             + " @AutoConfigureTestLeader or pgleader.enabled=false.");
@@ -171,8 +169,7 @@ final class ConnectionSources {
             if (plain.getConnectionProperties() != null) {
                 properties.putAll(plain.getConnectionProperties());
             }
-            return new Road(
-                    plain.getUrl(), properties, () -> credentialsOf(plain.getUsername(), plain.getPassword()));
+            return new Road(plain.getUrl(), properties, () -> credentialsOf(plain.getUsername(), plain.getPassword()));
         }
         return null;
     }
@@ -229,10 +226,16 @@ final class ConnectionSources {
     }
 
     private static ConnectionSource direct(
-            String from, String url, Properties driverProperties, @Nullable Supplier<Credentials> credentials, String how) {
+            String from,
+            String url,
+            Properties driverProperties,
+            @Nullable Supplier<Credentials> credentials,
+            String how) {
         Map<String, String> added = new TreeMap<>();
         for (String name : driverProperties.stringPropertyNames()) {
-            boolean inUrl = Pattern.compile("[?&]" + Pattern.quote(name) + "=").matcher(url).find();
+            boolean inUrl = Pattern.compile("[?&]" + Pattern.quote(name) + "=")
+                    .matcher(url)
+                    .find();
             // What the URL says prevails in the driver, too.
             if (!inUrl && !name.equals("user") && !name.equals("password")) {
                 added.put(name, driverProperties.getProperty(name));
@@ -258,7 +261,7 @@ final class ConnectionSources {
         } catch (IllegalArgumentException e) {
             // Without the URL itself: it may hold a password.
             throw new LeaderConfigurationException(
-                    "The URL of " + from + " can't be used: " + e.getMessage(), SET_URL, e);
+                    "The value of " + from + " can't be used: " + e.getMessage(), SET_URL, e);
         }
     }
 

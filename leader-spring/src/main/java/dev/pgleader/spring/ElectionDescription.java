@@ -68,7 +68,8 @@ public record ElectionDescription(
      * @param since when it began
      */
     @JsonInclude(JsonInclude.Include.NON_NULL)
-    public record Problem(LeaderStatus.Problem.Kind kind, @Nullable Fault fault, String message, Instant since) {}
+    public record Problem(
+            LeaderStatus.Problem.Kind kind, @Nullable Fault fault, String message, Instant since) {}
 
     static ElectionDescription of(LeaderElector elector) {
         LeaderStatus status = elector.status();

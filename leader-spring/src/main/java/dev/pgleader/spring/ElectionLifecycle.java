@@ -72,8 +72,9 @@ final class ElectionLifecycle
             return;
         }
         if (mode == LeaderMode.ALWAYS_LEADER) {
-            LOG.warn("pgleader.mode is always-leader: THIS INSTANCE LEADS WITHOUT ASKING ANYBODY, and so does every other"
-                    + " one that is configured so. For development and tests only");
+            LOG.warn(
+                    "pgleader.mode is always-leader: THIS INSTANCE LEADS WITHOUT ASKING ANYBODY, and so does every other"
+                            + " one that is configured so. For development and tests only");
         }
         electors.own().forEach(LeaderElector::start);
     }

@@ -58,8 +58,7 @@ public final class LeaderEndpoint {
      * @param elections what this instance knows of each election now, by name
      */
     @JsonInclude(JsonInclude.Include.NON_NULL)
-    public record Answer(
-            String outcome, @Nullable String message, Map<String, ElectionDescription> elections) {}
+    public record Answer(String outcome, @Nullable String message, Map<String, ElectionDescription> elections) {}
 
     private final Supplier<Collection<LeaderElector>> electors;
 
@@ -112,12 +111,11 @@ public final class LeaderEndpoint {
     }
 
     private WebEndpointResponse<Answer> act(Action action, LeaderElector elector) {
-        CompletableFuture<Void> done =
-                switch (action) {
-                    case RESIGN -> elector.resign();
-                    case PAUSE -> elector.pause();
-                    case RESUME -> resume(elector);
-                };
+        CompletableFuture<Void> done = switch (action) {
+            case RESIGN -> elector.resign();
+            case PAUSE -> elector.pause();
+            case RESUME -> resume(elector);
+        };
         boolean paused = action == Action.PAUSE;
         long begin = System.nanoTime();
         while (!done.isDone() || (action != Action.RESIGN && elector.status().paused() != paused)) {
@@ -129,11 +127,13 @@ public final class LeaderEndpoint {
         if (done.isCompletedExceptionally()) {
             return refused(CONFLICT, "This instance takes no part in the election " + elector.name() + " now");
         }
-        boolean isDone = done.isDone() && (action == Action.RESIGN || elector.status().paused() == paused);
+        boolean isDone =
+                done.isDone() && (action == Action.RESIGN || elector.status().paused() == paused);
         return isDone
                 ? new WebEndpointResponse<>(new Answer("done", null, describe()))
                 : new WebEndpointResponse<>(
-                        new Answer("accepted", "Callbacks or leader-only calls haven't ended yet", describe()), ACCEPTED);
+                        new Answer("accepted", "Callbacks or leader-only calls haven't ended yet", describe()),
+                        ACCEPTED);
     }
 
     private static CompletableFuture<Void> resume(LeaderElector elector) {

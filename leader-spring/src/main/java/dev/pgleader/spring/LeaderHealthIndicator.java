@@ -59,9 +59,8 @@ public final class LeaderHealthIndicator implements HealthIndicator {
     private Status judge(LeaderStatus status) {
         return status.problem()
                 .filter(problem -> problem.since().compareTo(threshold) > 0)
-                .map(problem -> problem.fault().filter(NO_DATABASE::contains).isPresent()
-                        ? Status.DOWN
-                        : Status.OUT_OF_SERVICE)
+                .map(problem ->
+                        problem.fault().filter(NO_DATABASE::contains).isPresent() ? Status.DOWN : Status.OUT_OF_SERVICE)
                 .orElse(Status.UP);
     }
 }

@@ -30,8 +30,7 @@ final class LeaderOnlyCalls {
     private final Map<String, LeaderOnlyMethod> byName = new ConcurrentHashMap<>();
     private final List<Consumer<LeaderOnlyMethod>> watchers = new CopyOnWriteArrayList<>();
 
-    LeaderOnlyCalls(
-            ConfigurableListableBeanFactory beanFactory, Environment environment, LeaderOnlyMethods methods) {
+    LeaderOnlyCalls(ConfigurableListableBeanFactory beanFactory, Environment environment, LeaderOnlyMethods methods) {
         this.beanFactory = beanFactory;
         this.environment = environment;
         this.methods = methods;
@@ -55,14 +54,13 @@ final class LeaderOnlyCalls {
         String election = String.valueOf(beanFactory.resolveEmbeddedValue(guard.election()));
         LeaderElector elector = electors.find(election, "@LeaderOnly at " + describe(method) + "()")
                 .orElse(null);
-        boolean interruptible =
-                switch (guard.onRevoked()) {
-                    case INTERRUPT -> true;
-                    case LET_END -> false;
-                    case AS_CONFIGURED ->
-                        environment.getProperty(ON_REVOKED, LeaderOnly.OnRevoked.class, LeaderOnly.OnRevoked.LET_END)
-                                == LeaderOnly.OnRevoked.INTERRUPT;
-                };
+        boolean interruptible = switch (guard.onRevoked()) {
+            case INTERRUPT -> true;
+            case LET_END -> false;
+            case AS_CONFIGURED ->
+                environment.getProperty(ON_REVOKED, LeaderOnly.OnRevoked.class, LeaderOnly.OnRevoked.LET_END)
+                        == LeaderOnly.OnRevoked.INTERRUPT;
+        };
         String name = describe(method);
         // Methods of the same name, and the same method in several beans, are counted together.
         String identity = name + " " + interruptible + " " + election;

@@ -19,8 +19,7 @@ final class LeaderOnlyCheck implements MergedBeanDefinitionPostProcessor, SmartI
     private final LeaderOnlyMethods methods;
     private final LeaderOnlyCalls calls;
 
-    LeaderOnlyCheck(
-            ConfigurableListableBeanFactory beanFactory, LeaderOnlyMethods methods, LeaderOnlyCalls calls) {
+    LeaderOnlyCheck(ConfigurableListableBeanFactory beanFactory, LeaderOnlyMethods methods, LeaderOnlyCalls calls) {
         this.beanFactory = beanFactory;
         this.methods = methods;
         this.calls = calls;
@@ -36,9 +35,11 @@ final class LeaderOnlyCheck implements MergedBeanDefinitionPostProcessor, SmartI
                     .ifPresent(refusal -> refuse(refusal, method, beanName));
         });
         if (LeaderOnlyMethods.isAtClass(beanType)) {
-            ReflectionUtils.doWithMethods(beanType, method -> LeaderOnlyRefusal.ofUncovered(method, beanType)
-                    .filter(refusal -> !guarded.containsKey(method))
-                    .ifPresent(refusal -> refuse(refusal, method, beanName)));
+            ReflectionUtils.doWithMethods(
+                    beanType,
+                    method -> LeaderOnlyRefusal.ofUncovered(method, beanType)
+                            .filter(refusal -> !guarded.containsKey(method))
+                            .ifPresent(refusal -> refuse(refusal, method, beanName)));
         }
     }
 
@@ -89,8 +90,8 @@ final class LeaderOnlyCheck implements MergedBeanDefinitionPostProcessor, SmartI
 
     private static void refuse(LeaderOnlyRefusal refusal, Method method, String beanName) {
         throw new LeaderConfigurationException(
-                "@LeaderOnly can't work at " + LeaderOnlyCalls.describe(method) + "() of the bean \"" + beanName + "\": "
-                        + refusal.why() + ".",
+                "@LeaderOnly can't work at " + LeaderOnlyCalls.describe(method) + "() of the bean \"" + beanName
+                        + "\": " + refusal.why() + ".",
                 refusal.action());
     }
 }

@@ -26,8 +26,7 @@ final class LeaderOnlyPublisher implements Publisher<Object> {
 
     /** As the type that the method returns. */
     static Object adapted(LeaderOnlyMethod method, Object invocation, ReactiveAdapter adapter) {
-        return adapter.fromPublisher(
-                new LeaderOnlyPublisher(method, (ProxyMethodInvocation) invocation, adapter));
+        return adapter.fromPublisher(new LeaderOnlyPublisher(method, (ProxyMethodInvocation) invocation, adapter));
     }
 
     @Override

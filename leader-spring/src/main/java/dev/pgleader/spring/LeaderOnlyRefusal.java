@@ -188,8 +188,8 @@ record LeaderOnlyRefusal(String why, String action) {
 
     private static Optional<LeaderOnlyRefusal> ofEvents(Method method, Class<?> type) {
         Set<Class<?>> events = new LinkedHashSet<>();
-        MergedAnnotation<EventListener> listener = MergedAnnotations.from(method, SearchStrategy.TYPE_HIERARCHY)
-                .get(EventListener.class);
+        MergedAnnotation<EventListener> listener =
+                MergedAnnotations.from(method, SearchStrategy.TYPE_HIERARCHY).get(EventListener.class);
         if (listener.isPresent()) {
             events.addAll(List.of(listener.getClassArray("classes")));
             if (events.isEmpty()) {
@@ -239,10 +239,9 @@ record LeaderOnlyRefusal(String why, String action) {
         }
         // Aware itself has no methods, Spring's sub-interfaces have.
         return ClassUtils.getAllInterfacesForClassAsSet(type).stream()
-                .filter(declaring ->
-                        caller.isAssignableFrom(declaring) && declaring.getName().startsWith(SPRING))
-                .anyMatch(declaring ->
-                        ClassUtils.hasMethod(declaring, method.getName(), method.getParameterTypes()));
+                .filter(declaring -> caller.isAssignableFrom(declaring)
+                        && declaring.getName().startsWith(SPRING))
+                .anyMatch(declaring -> ClassUtils.hasMethod(declaring, method.getName(), method.getParameterTypes()));
     }
 
     private static boolean isInitOrDestroyMethod(Method method, Class<?> type, RootBeanDefinition definition) {

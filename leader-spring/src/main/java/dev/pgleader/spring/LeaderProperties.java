@@ -143,7 +143,8 @@ public record LeaderProperties(
      *
      * @param onRevoked What to do with calls in flight when the term ends, unless the annotation says so: let-end or interrupt.
      */
-    public record LeaderOnlyProperties(@DefaultValue("let-end") LeaderOnly.OnRevoked onRevoked) {}
+    public record LeaderOnlyProperties(
+            @DefaultValue("let-end") LeaderOnly.OnRevoked onRevoked) {}
 
     /**
      * When health turns bad.

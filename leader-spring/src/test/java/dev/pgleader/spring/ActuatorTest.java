@@ -195,7 +195,12 @@ class ActuatorTest {
                 return get(leader, "health/leader").statusCode() == 503;
             });
             assertThat(get(leader, "health/leader").body())
-                    .contains("\"status\":\"DOWN\"", "\"problem\":\"SESSION\"", "\"fault\":\"", "\"message\":", "\"lastRevocation\":");
+                    .contains(
+                            "\"status\":\"DOWN\"",
+                            "\"problem\":\"SESSION\"",
+                            "\"fault\":\"",
+                            "\"message\":",
+                            "\"lastRevocation\":");
             assertThat(get(leader, "health").statusCode()).isEqualTo(503);
             long begin = System.nanoTime();
             await().atMost(OUTAGE.plus(PATIENCE)).until(() -> {

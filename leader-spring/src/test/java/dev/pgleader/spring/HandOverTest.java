@@ -57,7 +57,8 @@ class HandOverTest {
                 runs.add(new Run(number, Long.parseLong(line.text().substring("begin ".length())), 0));
             } else if (line.text().startsWith("end ")) {
                 Run last = runs.remove(runs.size() - 1);
-                runs.add(new Run(number, last.begin(), Long.parseLong(line.text().substring("end ".length()))));
+                runs.add(
+                        new Run(number, last.begin(), Long.parseLong(line.text().substring("end ".length()))));
             }
         }
         return runs;
@@ -90,8 +91,8 @@ class HandOverTest {
                                 .statusCode())
                         .isIn(200, 202);
             case SQL ->
-                TestServer.query(
-                        "SELECT pg_notify('pgleader', 'resign " + LockKey.named(name).toString() + "')::text");
+                TestServer.query("SELECT pg_notify('pgleader', 'resign "
+                        + LockKey.named(name).toString() + "')::text");
         }
     }
 
@@ -103,7 +104,9 @@ class HandOverTest {
         List<SampleProcess> pair = new ArrayList<>(started);
         List<Long> waits = new ArrayList<>();
         try {
-            await().atMost(PATIENCE).until(() -> !runs(pair.get(0), 0).isEmpty() || !runs(pair.get(1), 1).isEmpty());
+            await().atMost(PATIENCE)
+                    .until(() -> !runs(pair.get(0), 0).isEmpty()
+                            || !runs(pair.get(1), 1).isEmpty());
             if (runs(pair.get(0), 0).isEmpty()) {
                 pair.add(pair.remove(0));
             }
