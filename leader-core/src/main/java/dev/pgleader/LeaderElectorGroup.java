@@ -230,7 +230,7 @@ public final class LeaderElectorGroup implements AutoCloseable {
 
     /** Waits for electors that have begun to leave, unless that would be for the calling callback to return. */
     void awaitLeaving(Collection<LeaderElector> leaving, Duration budget) {
-        if (leaving.stream().anyMatch(elector -> elector.candidate().dispatcher.isInCallback())) {
+        if (leaving.stream().anyMatch(elector -> elector.candidate().isWaitedFor())) {
             return;
         }
         CompletableFuture<?>[] departures =
