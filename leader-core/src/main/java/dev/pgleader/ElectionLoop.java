@@ -36,6 +36,7 @@ final class ElectionLoop {
     private final Surroundings surroundings;
     private final Mailbox mailbox;
     private final SessionKeeper keeper;
+    private final Candidate.Rules rules;
 
     // Of the election thread.
     private final Candidates candidates = new Candidates();
@@ -54,6 +55,7 @@ final class ElectionLoop {
         this.options = options;
         this.surroundings = surroundings;
         this.mailbox = mailbox;
+        this.rules = Candidate.Rules.of(options, surroundings.ticker());
         LockSession.Settings settings = new LockSession.Settings(
                 instanceId, options.leaseDuration(), options.healthCheckTimeout(), !options.unenforcedLeaseAccepted());
         long now = now();
@@ -102,8 +104,9 @@ final class ElectionLoop {
     /** One turn: does all that is due now and returns for how long nothing will be. */
     long step() {
         passTime();
-        if (keeper.session() == null && !candidates.isEmpty() && isDue(keeper.nextOpenAt())) {
-            openSession();
+        if (keeper.session() == null) {
+            mailbox.runAll();
+            openSessionIfDue();
         }
         if (keeper.session() != null && schedule.isCheckDue(now())) {
             check(Set.of());
@@ -116,6 +119,7 @@ final class ElectionLoop {
         inTurn(true, this::resignOnRequest);
         inTurn(messages.isTellingDue(now()), session -> messages.tell(session, now()));
         passTime();
+        release();
         seeOff();
         return waitNanos();
     }
@@ -184,7 +188,7 @@ final class ElectionLoop {
             } else if (state.holdsLock() && keeper.session() == null) {
                 apply(candidate, new CandidateState.LockLost(RevocationReason.SESSION_LOST));
             }
-            CandidateState.Signal reported = candidate.reported(now, CandidateState.longestCoolDown(rules().times()));
+            CandidateState.Signal reported = candidate.reported(now, CandidateState.longestCoolDown(rules.times()));
             if (reported != null) {
                 apply(candidate, reported);
             }
@@ -199,13 +203,9 @@ final class ElectionLoop {
         }
     }
 
-    private Candidate.Rules rules() {
-        return Candidate.Rules.of(options, surroundings.ticker());
-    }
-
     void apply(Candidate candidate, CandidateState.Signal signal) {
         boolean led = candidate.state().leads();
-        candidate.apply(signal, rules(), schedule.lastCheck());
+        candidate.apply(signal, rules, schedule.lastCheck());
         boolean leads = candidate.state().leads();
         LockSession current = keeper.session();
         if (leads && !led && current != null) {
@@ -224,8 +224,8 @@ final class ElectionLoop {
 
     // ---- the session
 
-    private void openSession() {
-        if (!keeper.open()) {
+    private void openSessionIfDue() {
+        if (candidates.isEmpty() || !isDue(keeper.nextOpenAt()) || !keeper.open()) {
             return;
         }
         long openedAt = now();
@@ -320,7 +320,11 @@ final class ElectionLoop {
             boolean won = tried.granted().contains(key);
             candidates.require(key).observers.tell(observer -> observer.attempted(won, took));
         }
-        tried.holders().forEach((key, holder) -> candidates.require(key).showLeader(messages.saw(key, holder)));
+        tried.holders().forEach((key, holder) -> {
+            if (!tried.granted().contains(key)) {
+                candidates.require(key).showLeader(messages.saw(key, holder));
+            }
+        });
         if (!tried.granted().isEmpty()) {
             if (check(tried.granted())) {
                 tried.granted().forEach(key -> takeLock(candidates.require(key)));

@@ -1,156 +1,141 @@
 package dev.pgleader;
 
+import dev.pgleader.lock.LockKey;
+import dev.pgleader.lock.LockSessionException.Fault;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.Executor;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One process of the service: the library's own loop, candidacy, dispatcher and lease, wired as {@link LeaderElector} wires
- * them, with a listener that checks what it is told.
+ * One process of the service: the library's own loop with its mailbox, requests and candidates, wired as {@link LeaderElectorGroup}
+ * wires them; only the thread that takes the turns is simulated.
  */
 final class SimulatedNode extends SimulatedHost {
 
+    /** How it freezes in the middle of its code. */
+    private record ArmedFreeze(long nanos, boolean isSuspend, boolean clockReadingIsOld) {}
+
     final Simulation simulation;
     final SimulatedConnection.Link link;
+    final Mailbox mailbox = new Mailbox();
+    final ElectionLoop loop;
+    final ElectionRequests requests;
+    final List<SimulatedCandidate> candidates = new ArrayList<>();
     private final ElectorOptions options;
-    private final ElectionLoop loop;
-    private final Contender contender;
 
     /** The session that was opened last. */
     @Nullable
     SimulatedSession session;
-    /** The timeline that this process has met last; 0 if it never had a session. */
-    int timelineMet;
+    /** Whether this process has ever had a session, and so knows which server it met. */
+    boolean hasMetServer;
     /** Until then this node is to hear and do everything at once. */
     long attentiveUntil;
-
-    private CompletableFuture<Void> left = CompletableFuture.completedFuture(null);
-    private boolean started;
-    private boolean paused;
 
     private long nextTurn;
     private boolean inTurn;
     private boolean woken;
     private long turns;
     private long turnsCountedFrom;
+
+    private @Nullable ArmedFreeze armedFreeze;
     private boolean freezesAfterAnswer;
     private int clockReadingsUntilFreeze;
-    private long armedFreezeNanos;
-    private boolean clockReadingIsOld;
     private long longestOldReadingNanos;
-
-    private @Nullable Leadership told;
-    private boolean closedInTerm;
-    private boolean inCallback;
-    private long lastToldTerm;
-
-    private LeaderStatus.Role role = LeaderStatus.Role.STOPPED;
-    private long termEndedBy;
-    private @Nullable Leadership seen;
-    private boolean seenOver;
+    private long clocksApartUntil;
+    private long clockSetBackUntil;
 
     SimulatedNode(Simulation simulation, String name, Clock clock) {
         super(simulation.world, name, clock);
         this.simulation = simulation;
         this.link = new SimulatedConnection.Link(simulation);
-        this.options = simulation.options;
+        this.options = simulation.nodeOptions;
         this.loop = new ElectionLoop(
                 name,
                 name,
                 options,
-                null,
+                simulation.spread,
                 new ElectionLoop.Surroundings(
-                        () -> {
+                        settings -> {
                             SimulatedSession opened = SimulatedSession.open(this, simulation.serverFor(this));
-                            timelineMet = opened.facts().server().timeline();
+                            hasMetServer = true;
                             return opened;
                         },
-                        this::readClockOrFreeze,
+                        new Clocks(),
                         simulation.random,
-                        new SeededBackoff()));
-        this.contender = new Contender(
-                name,
-                Simulation.KEY,
-                task -> world.executeAt(world.now() + simulation.between(0, 100_000), this, task),
-                this::readClockOrFreeze,
-                new CallbackOutcome());
-        contender.dispatcher.add(new CheckingListener());
+                        new SeededBackoff()),
+                mailbox);
+        this.requests = new ElectionRequests(loop, mailbox);
+        mailbox.onPost(this::wake);
+        Executor callbacks = task -> world.executeAt(world.now() + simulation.between(0, 100_000), this, task);
+        for (LockKey key : simulation.keys) {
+            candidates.add(new SimulatedCandidate(this, key, callbacks, mailbox::wake));
+        }
     }
 
     // ---- what a user does
 
     void start() {
-        if (!started && !simulation.ends()) {
-            started = true;
-            CompletableFuture<Void> leaving = left;
-            CompletableFuture<Void> leavesNext = new CompletableFuture<>();
-            left = leavesNext;
-            var unused = leaving.thenRun(() -> enter(leavesNext));
+        candidates.forEach(SimulatedCandidate::start);
+    }
+
+    /** Stops candidates as {@link LeaderElectorGroup} does it, with the default budget. */
+    void stop(List<SimulatedCandidate> leaving) {
+        List<CompletableFuture<Void>> departures =
+                leaving.stream().map(SimulatedCandidate::stop).toList();
+        boolean allLeave = candidates.stream().noneMatch(SimulatedCandidate::isStarted);
+        if (allLeave) {
+            loop.breakOffQueueing();
+            boolean inTerm = leaving.stream().anyMatch(SimulatedNode::isInTerm);
+            long roundTrip = options.healthCheckTimeout().toNanos();
+            long patience = inTerm ? options.closeTimeout().toNanos() - roundTrip : roundTrip;
+            world.at(after(patience), this, () -> breakOff(departures));
         }
     }
 
-    private void enter(CompletableFuture<Void> leaves) {
-        if (started && left == leaves) {
-            boolean startPaused = paused;
-            command(() -> loop.admit(contender, startPaused, leaves));
-        } else {
-            leaves.complete(null);
+    private static boolean isInTerm(SimulatedCandidate each) {
+        return switch (each.candidate.standing().role()) {
+            case LEADER, RESIGNING, REVOKING -> true;
+            case STOPPED, FOLLOWER, TAKING_OVER -> false;
+        };
+    }
+
+    private void breakOff(List<CompletableFuture<Void>> departures) {
+        if (!departures.stream().allMatch(CompletableFuture::isDone)) {
+            loop.abortSession();
+            wake();
         }
     }
 
-    void close() {
-        if (started) {
-            started = false;
-            signal(new Candidacy.Close());
-            CompletableFuture<Void> leaving = left;
-            long timeout = options.healthCheckTimeout().toNanos();
-            world.at(after(2 * timeout), this, () -> breakOff(leaving, false));
-            world.at(after(3 * timeout + options.revokeTimeout().toNanos()), this, () -> breakOff(leaving, true));
-        }
+    SimulatedCandidate candidate(LockKey key) {
+        return candidates.get(simulation.keys.indexOf(key));
     }
 
-    private void breakOff(CompletableFuture<Void> leaving, boolean inTermToo) {
-        if (!leaving.isDone() && (inTermToo || contender.standing.role() == LeaderStatus.Role.FOLLOWER)) {
-            loop.breakOff();
-        }
+    void beforeTry(LockKey key) {
+        candidate(key).beforeTry();
     }
 
-    void resign() {
-        if (started) {
-            signal(new Candidacy.StepDown(RevocationReason.RESIGNED));
-        }
+    void beforeRelease(LockKey key) {
+        candidate(key).beforeRelease();
     }
 
-    void requestResignation() {
-        if (started) {
-            command(() -> loop.requestResignation(contender));
-        }
+    SimulatedCandidate anyCandidate() {
+        return candidates.get(simulation.random.nextInt(candidates.size()));
     }
 
-    void pause() {
-        paused = true;
-        signal(new Candidacy.Pause());
-    }
-
-    void resume() {
-        paused = false;
-        signal(new Candidacy.Resume());
-    }
-
-    boolean isCandidate() {
-        return started && !paused;
-    }
-
-    boolean isClosed() {
-        return !started && left.isDone();
+    boolean has(Predicate<SimulatedCandidate> condition) {
+        return candidates.stream().anyMatch(condition);
     }
 
     int failedStarts() {
-        return contender.candidacy.failedStarts();
-    }
-
-    boolean isInTerm() {
-        return told != null;
+        return candidates.stream()
+                .mapToInt(each -> each.candidate.state().failedStarts())
+                .max()
+                .orElse(0);
     }
 
     // ---- what happens to the process
@@ -169,22 +154,48 @@ final class SimulatedNode extends SimulatedHost {
 
     void freezeAfterNextAnswer(long nanos) {
         freezesAfterAnswer = true;
-        armedFreezeNanos = nanos;
+        armedFreeze = new ArmedFreeze(nanos, false, false);
     }
 
-    /** Freezes at one of the next readings of the clock, so that the reading is fresh or {@code old} when it's used. */
-    void freezeAtClockReading(int readings, long nanos, boolean old) {
+    /** Freezes at one of the next readings of a clock, so that the reading is fresh or {@code old} when it's used. */
+    void freezeAtClockReading(int readings, long nanos, boolean old, boolean suspends) {
         clockReadingsUntilFreeze = readings;
-        armedFreezeNanos = nanos;
-        clockReadingIsOld = old;
+        armedFreeze = new ArmedFreeze(nanos, suspends, old);
+    }
+
+    @Override
+    void suspend(long nanos) {
+        clocksApartUntil = Math.max(clocksApartUntil, world.now() + nanos + longestLeaseNanos());
+        super.suspend(nanos);
+    }
+
+    @Override
+    void stepWallClock(long nanos) {
+        if (nanos < 0) {
+            clockSetBackUntil = world.now() + longestLeaseNanos();
+        }
+        super.stepWallClock(nanos);
+    }
+
+    /**
+     * One of the two clocks always tells the truth: the wall clock isn't set back within a lease of a suspend, which the monotonic
+     * clock doesn't see.
+     */
+    boolean maySetClockBack() {
+        return world.now() > clocksApartUntil && armedFreeze == null;
+    }
+
+    boolean maySuspend() {
+        return world.now() > clockSetBackUntil;
+    }
+
+    private long longestLeaseNanos() {
+        return simulation.lease * 11 / 10;
     }
 
     /** Whether it hears of the end of its session at once and acts on it. */
     boolean isAttentive() {
-        return !isFrozen()
-                && clockReadingsUntilFreeze == 0
-                && !freezesAfterAnswer
-                && (session == null || session.connection.isPrompt());
+        return !isFrozen() && armedFreeze == null && (session == null || session.connection.isPrompt());
     }
 
     void heal() {
@@ -192,32 +203,70 @@ final class SimulatedNode extends SimulatedHost {
         thaw();
         freezesAfterAnswer = false;
         clockReadingsUntilFreeze = 0;
+        armedFreeze = null;
     }
 
     void freezeIfArmed() {
-        if (freezesAfterAnswer) {
+        if (freezesAfterAnswer && armedFreeze != null) {
             freezesAfterAnswer = false;
-            freezeHere();
+            freezeHere(armedFreeze);
         }
     }
 
-    private long readClockOrFreeze() {
-        long reading = readClock();
-        if (world.isInProcess() && clockReadingsUntilFreeze > 0 && --clockReadingsUntilFreeze == 0) {
-            freezeHere();
-            if (clockReadingIsOld) {
-                longestOldReadingNanos = Math.max(longestOldReadingNanos, readClock() - reading);
-            } else {
-                return readClock();
-            }
+    private void freezeHere(ArmedFreeze armed) {
+        armedFreeze = null;
+        simulation.trace.add(this, (armed.isSuspend ? "is suspended" : "freezes") + " in the middle of its code");
+        if (armed.isSuspend) {
+            suspend(armed.nanos);
+        } else {
+            freeze(armed.nanos);
         }
-        return reading;
-    }
-
-    private void freezeHere() {
-        simulation.trace.add(this, "freezes in the middle of its code");
-        freeze(armedFreezeNanos);
         world.block(this, world.now(), () -> true);
+    }
+
+    /** For how long at the most it has gone on with the reading of a clock that was old. */
+    long longestOldReadingNanos() {
+        return longestOldReadingNanos;
+    }
+
+    /** Its machine's clocks, at whose readings it may freeze. */
+    private final class Clocks implements Ticker {
+
+        @Override
+        public long nanos() {
+            long reading = reading();
+            return freezesHere() && !freezeKeepsReading(reading) ? reading() : reading;
+        }
+
+        @Override
+        public long wallMillis() {
+            if (simulation.rules.has(Simulation.Flaw.MONOTONIC_LEASE)) {
+                return TimeUnit.NANOSECONDS.toMillis(readClock());
+            }
+            long reading = readWallClock();
+            return freezesHere() && !freezeKeepsReading(reading()) ? readWallClock() : reading;
+        }
+
+        private long reading() {
+            boolean byWallClock = simulation.rules.has(Simulation.Flaw.WALL_CLOCK_LEASE);
+            return byWallClock ? TimeUnit.MILLISECONDS.toNanos(readWallClock()) : readClock();
+        }
+
+        private boolean freezesHere() {
+            return world.isInProcess() && clockReadingsUntilFreeze > 0 && --clockReadingsUntilFreeze == 0;
+        }
+
+        private boolean freezeKeepsReading(long before) {
+            ArmedFreeze armed = armedFreeze;
+            if (armed == null) {
+                return true;
+            }
+            freezeHere(armed);
+            if (armed.clockReadingIsOld) {
+                longestOldReadingNanos = Math.max(longestOldReadingNanos, reading() - before);
+            }
+            return armed.clockReadingIsOld;
+        }
     }
 
     // ---- the election thread
@@ -231,16 +280,6 @@ final class SimulatedNode extends SimulatedHost {
         }
     }
 
-    private void command(Runnable command) {
-        loop.post(command);
-        wake();
-    }
-
-    private void signal(Candidacy.Signal signal) {
-        loop.signal(contender, signal);
-        wake();
-    }
-
     private void turnAt(long time) {
         long mine = ++nextTurn;
         world.processAt(time + simulation.between(1_000, 100_000), this, () -> {
@@ -250,7 +289,7 @@ final class SimulatedNode extends SimulatedHost {
         });
     }
 
-    /** Does what {@link ElectionLoop#run()} does from one wait to the next. */
+    /** Does what {@link ElectionThread} does from the end of one wait to the next. */
     private void turn() {
         nextTurn++;
         inTurn = true;
@@ -258,17 +297,27 @@ final class SimulatedNode extends SimulatedHost {
         countTurn();
         long waitNanos;
         try {
-            loop.await(0);
+            if (!mailbox.isCalling()) {
+                loop.await(0);
+            }
             waitNanos = loop.step();
         } catch (RuntimeException e) {
             throw simulation.violation(Simulation.Invariant.NO_DEFECT, this + " failed", e);
         }
         inTurn = false;
-        if (woken) {
+        if (woken || mailbox.isCalling() || hasNews() || waitsInQueueNext()) {
             turnAt(world.now());
-        } else if (!left.isDone()) {
+        } else if (!loop.isDeserted()) {
             turnAt(after(waitNanos));
         }
+    }
+
+    private boolean hasNews() {
+        return session != null && session.hasNews();
+    }
+
+    private boolean waitsInQueueNext() {
+        return loop.view().facts() != null && loop.acquisition().keyToQueueFor() != null;
     }
 
     private void countTurn() {
@@ -281,152 +330,16 @@ final class SimulatedNode extends SimulatedHost {
         }
     }
 
-    // ---- what its user's threads see
-
-    /** Looks at it like a thread of the user's, which asks at each instant whether it leads. */
-    boolean observe() {
-        Contender.Standing standing = contender.standing;
-        boolean leads = contender.leads();
-        Leadership term = standing.leadership();
-        if (term != seen) {
-            if (seen != null && seen.isValid()) {
-                throw simulation.violation(Simulation.Invariant.TERM_STAYS_OVER, seen + " outlives its end", null);
-            }
-            seen = term;
-            seenOver = false;
-        }
-        boolean valid = term != null && term.isValid();
-        if (valid != leads || (valid && seenOver)) {
-            throw simulation.violation(
-                    Simulation.Invariant.TERM_STAYS_OVER, term + " was over, and " + this + " leads: " + leads, null);
-        }
-        seenOver = term != null && !valid;
-        if (standing.role() != role) {
-            if (standing.role() == LeaderStatus.Role.RESIGNING) {
-                termEndedBy = readClock();
-            } else if (standing.role() == LeaderStatus.Role.TAKING_OVER) {
-                simulation.statistics.count("delayed takeover");
-            } else if (standing.role() == LeaderStatus.Role.LEADER) {
-                simulation.statistics.count("term");
-            }
-            role = standing.role();
-            closedInTerm |= told != null && role == LeaderStatus.Role.STOPPED;
-            simulation.trace.add(this, "is " + role.name() + (leads ? ", leads" : ""));
-        }
-        return leads;
-    }
-
-    /** A node competes again only when the callbacks of its last term have returned, unless it was closed meanwhile. */
-    void beforeTry() {
-        if (told != null && !closedInTerm) {
-            throw simulation.violation(
-                    Simulation.Invariant.CALLBACKS_PAIR, this + " competes during a callback of " + told, null);
-        }
-    }
-
-    /** The lock may be given back only when the callbacks have returned, or after the revoke timeout. */
-    void beforeRelease() {
-        boolean seenResigning = role == LeaderStatus.Role.RESIGNING;
-        long waited = longestOldReadingNanos + (seenResigning ? readClock() - termEndedBy : 0);
-        boolean inTerm = told != null && role != LeaderStatus.Role.TAKING_OVER;
-        if (inTerm && waited < options.revokeTimeout().toNanos()) {
-            throw simulation.violation(
-                    Simulation.Invariant.RELEASE_AFTER_CALLBACKS,
-                    this + " releases the lock during a callback of " + told,
-                    null);
-        }
-    }
-
-    private final class CheckingListener implements LeadershipListener {
-
-        @Override
-        public void onElected(Leadership leadership) {
-            if (!down) {
-                require(
-                        !inCallback && told == null && leadership.term() > lastToldTerm,
-                        "is elected for " + leadership);
-                told = leadership;
-                lastToldTerm = leadership.term();
-                callBack("onElected");
-            }
-        }
-
-        @Override
-        public void onRevoked(Leadership leadership, RevocationReason reason) {
-            if (!down) {
-                require(!inCallback && told == leadership && !leadership.isValid(), "is revoked " + leadership);
-                if (simulation.rules.drainsAtOnce()) {
-                    signal(new Candidacy.Drained(leadership.term()));
-                }
-                try {
-                    callBack("onRevoked, " + reason.name());
-                } finally {
-                    told = null;
-                    closedInTerm = false;
-                }
-            }
-        }
-
-        private void callBack(String callback) {
-            simulation.trace.add(SimulatedNode.this, callback + " begins");
-            inCallback = true;
-            world.block(SimulatedNode.this, after(simulation.callbackNanos()), () -> false);
-            inCallback = false;
-            if (simulation.callbackThrows()) {
-                simulation.trace.add(SimulatedNode.this, callback + " throws");
-                throw new IllegalStateException("simulated");
-            }
-            simulation.trace.add(SimulatedNode.this, callback + " ends");
-        }
-
-        private void require(boolean asPromised, String what) {
-            if (!asPromised) {
-                throw simulation.violation(
-                        Simulation.Invariant.CALLBACKS_PAIR,
-                        SimulatedNode.this + " " + what + ", was told " + told,
-                        null);
-            }
-        }
-    }
-
-    /** What the elector does when it hears of its callbacks. */
-    private final class CallbackOutcome implements ListenerDispatcher.Outcome {
-
-        @Override
-        public void started(long term) {
-            signal(new Candidacy.Started(term));
-        }
-
-        @Override
-        public void startFailed(long term, Throwable failure) {
-            signal(new Candidacy.StartFailed(term));
-        }
-
-        @Override
-        public void drained(long term) {
-            signal(new Candidacy.Drained(term));
-        }
-
-        @Override
-        public void revokeFailed(long term, Throwable failure) {}
-    }
-
-    /** {@link Backoff#of}, with the jitter from the seed. */
+    /** {@link Backoff#of}, with the jitter from the seed; nothing that a person has to mend goes wrong here. */
     private final class SeededBackoff implements Backoff {
-        private int failures;
 
         @Override
-        public Duration afterFailure() {
-            long first = options.retryInterval().dividedBy(4).toNanos();
-            long delay = Math.min(
-                    first << Math.min(failures++, 20),
-                    options.maxReconnectDelay().toNanos());
-            return Duration.ofNanos((long) (delay * (0.8 + 0.4 * simulation.random.nextDouble())));
+        public Duration afterFailure(Fault fault) {
+            double factor = 1 + options.retryJitter() * (2 * simulation.random.nextDouble() - 1);
+            return Duration.ofNanos((long) (simulation.options.retryInterval().toNanos() * factor));
         }
 
         @Override
-        public void reset() {
-            failures = 0;
-        }
+        public void reset() {}
     }
 }

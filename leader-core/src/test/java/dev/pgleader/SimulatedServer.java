@@ -2,21 +2,27 @@ package dev.pgleader;
 
 import dev.pgleader.lock.LockKey;
 import dev.pgleader.lock.LockSession;
+import dev.pgleader.lock.LockSession.Attempt;
+import dev.pgleader.lock.LockSession.Holder;
 import dev.pgleader.lock.LockSessionException;
 import dev.pgleader.lock.LockSessionException.Fault;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.Deque;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
+import java.util.TreeSet;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
-/**
- * What a lock session sees of one incarnation of a PostgreSQL server, from start to shutdown or crash. There is one advisory
- * lock, of {@link Simulation#KEY}.
- */
+/** What lock sessions see of one incarnation of a PostgreSQL server, from start to shutdown or crash. */
 final class SimulatedServer extends SimulatedHost {
 
     /** A statement; throws what the server answers with as an error. */
@@ -26,7 +32,7 @@ final class SimulatedServer extends SimulatedHost {
     }
 
     /** A statement on its way from and back to a client. */
-    static final class Call<T> {
+    static class Call<T> {
         final String name;
         private final Statement<T> statement;
         boolean abandoned;
@@ -53,15 +59,37 @@ final class SimulatedServer extends SimulatedHost {
         }
     }
 
-    final int timeline;
-    private final Simulation simulation;
-    /** When it started or recovered from the crash of a backend. */
-    long startedAt;
+    /** A statement that waits for a lock in the server's queue. */
+    static final class QueueCall extends Call<Boolean> {
+        private final LockKey key;
+        private final long longestNanos;
 
+        QueueCall(LockKey key, long longestNanos) {
+            super("queue", backend -> backend.takeIfFree(key));
+            this.key = key;
+            this.longestNanos = longestNanos;
+        }
+    }
+
+    private record Waiter(Backend backend, QueueCall call) {}
+
+    final int timeline;
+    final SimulatedNotices notices;
+    private final Simulation simulation;
     private final boolean standby;
     private final List<Backend> backends = new ArrayList<>();
-    private @Nullable Backend holder;
+    private final Map<LockKey, Backend> holders = new LinkedHashMap<>();
+    private final Map<LockKey, Deque<Waiter>> queues = new HashMap<>();
     private int lastPid;
+
+    // What it says of itself, by its wall clock.
+    private final long startedAtMillis;
+    private long statisticsResetAtMillis;
+
+    /** When it really forgot its locks last. */
+    private long forgotLocksAt;
+    /** When a lock was released in order last. */
+    private long releasedAt = Long.MIN_VALUE / 2;
 
     /** Whether a client that connects while the server is down is told so. */
     boolean saysThatItIsDown = true;
@@ -75,17 +103,60 @@ final class SimulatedServer extends SimulatedHost {
         super(simulation.world, name, clock);
         this.simulation = simulation;
         this.timeline = timeline;
-        this.startedAt = startedAt;
         this.standby = standby;
+        this.notices = new SimulatedNotices(simulation, this);
+        long age = (long) ((world.now() - startedAt) * clock.rate());
+        this.startedAtMillis = readWallClock() - TimeUnit.NANOSECONDS.toMillis(age);
+        this.statisticsResetAtMillis = startedAtMillis;
+        this.forgotLocksAt = startedAt;
     }
 
     @Nullable
-    Backend holder() {
-        return holder;
+    Backend holder(LockKey key) {
+        return holders.get(key);
+    }
+
+    Collection<Backend> holders() {
+        return holders.values();
+    }
+
+    Set<LockKey> heldBy(@Nullable Backend backend) {
+        Set<LockKey> held = new LinkedHashSet<>();
+        holders.forEach((key, holder) -> {
+            if (holder == backend) {
+                held.add(key);
+            }
+        });
+        return held;
     }
 
     List<Backend> backends() {
         return List.copyOf(backends);
+    }
+
+    int newPid() {
+        return ++lastPid;
+    }
+
+    /** One backend crashed: the postmaster ended all others and has started anew, with new statistics. */
+    void restartBackends() {
+        endAllSessions(true);
+        forgotLocksAt = world.now();
+        resetStatistics();
+    }
+
+    void resetStatistics() {
+        long now = readWallClock();
+        statisticsResetAtMillis = now == statisticsResetAtMillis ? now + 1 : now;
+    }
+
+    /** For how long it has had its locks. */
+    long ageNanos() {
+        return world.now() - forgotLocksAt;
+    }
+
+    long sinceRelease() {
+        return world.now() - releasedAt;
     }
 
     void slowDown(long nanos, long slowest) {
@@ -95,6 +166,7 @@ final class SimulatedServer extends SimulatedHost {
 
     void heal() {
         thaw();
+        notices.heal();
         slowUntil = refusesUntil = world.now();
         readOnly = false;
     }
@@ -105,16 +177,29 @@ final class SimulatedServer extends SimulatedHost {
 
     /** Ends all sessions and with them all locks; only a fast shutdown, or the kernel of a live machine, tells the clients. */
     void endAllSessions(boolean tellClients) {
+        queues.clear();
         backends().forEach(backend -> backend.end("server", tellClients));
+    }
+
+    /** The lock goes to whoever has waited longest. */
+    private void free(LockKey key) {
+        holders.remove(key);
+        Deque<Waiter> queue = queues.getOrDefault(key, new ArrayDeque<>());
+        Waiter next = queue.poll();
+        if (next != null) {
+            next.backend.take(key);
+            next.backend.finishWaiting(next.call, true);
+        }
     }
 
     /** A process of the server, which serves one connection. */
     final class Backend {
-        final int pid = ++lastPid;
+        final int pid = newPid();
         final SimulatedSession session;
-        private final SimulatedConnection connection;
+        final SimulatedConnection connection;
         private final Deque<Call<?>> requests = new ArrayDeque<>();
         private final List<String> notifications = new ArrayList<>();
+        private final Set<LockKey> groups = new LinkedHashSet<>();
         private boolean ended;
         private boolean executing;
         private boolean clientGone;
@@ -129,6 +214,14 @@ final class SimulatedServer extends SimulatedHost {
             backends.add(this);
         }
 
+        boolean isListening() {
+            return listening && !ended;
+        }
+
+        boolean holdsAny() {
+            return holders.containsValue(this);
+        }
+
         void receive(Call<?> call) {
             if (!ended) {
                 requests.add(call);
@@ -137,9 +230,13 @@ final class SimulatedServer extends SimulatedHost {
         }
 
         void receiveEndOfConnection() {
-            if (simulation.rules.sessionsEnd()) {
+            if (!simulation.rules.has(Simulation.Flaw.ETERNAL_SESSIONS)) {
                 clientGone = true;
                 executeNext();
+                if (!ended) {
+                    // As client_connection_check_interval has it.
+                    world.at(after(simulation.lease / 3), SimulatedServer.this, () -> end("client", false));
+                }
             }
         }
 
@@ -150,19 +247,29 @@ final class SimulatedServer extends SimulatedHost {
             Call<?> call = requests.poll();
             if (call != null) {
                 executing = true;
-                boolean held = holder == this;
+                int held = heldBy(this).size();
                 call.execute(this);
-                call.granted = !held && holder == this;
-                if (call.granted && call.abandoned) {
-                    simulation.statistics.count("ambiguous grant");
+                call.granted = heldBy(this).size() > held;
+                if (call instanceof QueueCall queued && !call.granted && call.error == null) {
+                    startWaiting(queued);
+                } else {
+                    finishLater(call);
                 }
-                long latency = slowUntil > world.now()
-                        ? simulation.between(0, slowestNanos)
-                        : simulation.between(50_000, 300_000);
-                world.at(world.now() + latency, SimulatedServer.this, () -> finish(call));
             } else if (clientGone) {
                 end("client", false);
             }
+        }
+
+        private void finishLater(Call<?> call) {
+            if (call.granted && call.abandoned) {
+                simulation.statistics.count("ambiguous grant");
+            }
+            long latency =
+                    slowUntil > world.now() ? simulation.between(0, slowestNanos) : simulation.between(50_000, 300_000);
+            if (call.name.equals(SimulatedSession.TELL) && Boolean.FALSE.equals(call.answer)) {
+                latency += notices.refusalNanos();
+            }
+            world.at(world.now() + latency, SimulatedServer.this, () -> finish(call));
         }
 
         /** The statement's transaction commits, and only now does the timer of {@code idle_session_timeout} restart. */
@@ -171,13 +278,7 @@ final class SimulatedServer extends SimulatedHost {
                 return;
             }
             executing = false;
-            for (String notification : notifications) {
-                for (Backend each : backends) {
-                    if (each.listening) {
-                        each.connection.toClient.send(() -> each.session.receiveNotification(notification));
-                    }
-                }
-            }
+            notifications.forEach(payload -> notices.send(pid, payload));
             notifications.clear();
             if (idleTimeout != Long.MAX_VALUE) {
                 idleUntil = after(idleTimeout);
@@ -185,6 +286,25 @@ final class SimulatedServer extends SimulatedHost {
             }
             connection.toClient.send(() -> session.receiveAnswer(call));
             executeNext();
+        }
+
+        private void startWaiting(QueueCall call) {
+            Waiter waiter = new Waiter(this, call);
+            queues.computeIfAbsent(call.key, key -> new ArrayDeque<>()).add(waiter);
+            world.at(after(call.longestNanos), SimulatedServer.this, () -> {
+                if (queues.getOrDefault(call.key, new ArrayDeque<>()).remove(waiter)) {
+                    finishWaiting(call, false);
+                }
+            });
+        }
+
+        private void finishWaiting(QueueCall call, boolean granted) {
+            call.answer = granted;
+            call.granted = granted;
+            if (granted) {
+                simulation.statistics.count("grant in the queue");
+            }
+            finishLater(call);
         }
 
         private void startIdleTimer() {
@@ -200,8 +320,8 @@ final class SimulatedServer extends SimulatedHost {
                 return;
             } else if (idleUntil > world.now()) {
                 startIdleTimer();
-            } else if (simulation.rules.sessionsEnd()) {
-                simulation.statistics.count(holder == this ? "lease expired" : "idle session ended");
+            } else if (!simulation.rules.has(Simulation.Flaw.ETERNAL_SESSIONS)) {
+                simulation.statistics.count(holdsAny() ? "lease expired" : "idle session ended");
                 end("idle_session_timeout", true);
             }
         }
@@ -212,13 +332,23 @@ final class SimulatedServer extends SimulatedHost {
             }
             ended = true;
             backends.remove(this);
-            if (holder == this) {
-                simulation.trace.add(SimulatedServer.this, "frees the lock of " + this + " (" + cause + ")");
-                holder = null;
-            }
+            queues.values().forEach(queue -> queue.removeIf(waiter -> waiter.backend == this));
+            freeAll(cause);
             if (tellClient) {
                 connection.toClient.send(() -> session.receiveEndOfConnection());
             }
+        }
+
+        private void freeAll(String cause) {
+            for (LockKey key : heldBy(this)) {
+                simulation.trace.add(SimulatedServer.this, "frees " + key + " of " + this + " (" + cause + ")");
+                free(key);
+            }
+        }
+
+        private void take(LockKey key) {
+            holders.put(key, this);
+            simulation.trace.add(SimulatedServer.this, "grants " + key + " to " + this);
         }
 
         // ---- statements
@@ -230,46 +360,104 @@ final class SimulatedServer extends SimulatedHost {
             }
             idleTimeout = (long) (lease.toNanos() * simulation.rules.leaseFactor());
             listening = true;
-            long uptimeNanos = (long) ((world.now() - startedAt) * clock.rate());
-            Duration uptime = Duration.ofMillis(TimeUnit.NANOSECONDS.toMillis(uptimeNanos));
-            return new LockSession.Facts(
-                    pid, "simulated", name, "18", new LockSession.ServerRun("", "", timeline), uptime, true);
+            boolean showsReset = !simulation.rules.has(Simulation.Flaw.START_TIME_ONLY);
+            boolean showsRun = !simulation.rules.has(Simulation.Flaw.UPTIME_ONLY);
+            long since = showsReset ? Math.max(startedAtMillis, statisticsResetAtMillis) : startedAtMillis;
+            LockSession.ServerRun run = new LockSession.ServerRun(
+                    showsRun ? name + startedAtMillis : "",
+                    showsRun && showsReset ? "" + statisticsResetAtMillis : "",
+                    showsRun && !simulation.oneIn(4) ? timeline : 0);
+            Duration uptime = Duration.ofMillis(readWallClock() - since);
+            return new LockSession.Facts(pid, "simulated", name, "18", run, uptime, true);
         }
 
-        Set<LockKey> tryLock() {
+        boolean takeIfFree(LockKey key) {
+            Backend holder = holders.get(key);
             if (holder == this) {
                 throw simulation.violation(
                         Simulation.Invariant.NO_DEFECT, this + " tries a lock that it holds, which would stack", null);
-            } else if (holder != null) {
-                return Set.of();
+            } else if (holder == null) {
+                take(key);
             }
-            holder = this;
-            simulation.trace.add(SimulatedServer.this, "grants the lock to " + this);
-            return Set.of(Simulation.KEY);
+            return holder == null;
+        }
+
+        Attempt attempt(Collection<LockKey> keys) {
+            Set<LockKey> granted = new LinkedHashSet<>();
+            Set<LockKey> others = new LinkedHashSet<>();
+            keys.forEach(key -> (takeIfFree(key) ? granted : others).add(key));
+            return new Attempt(granted, findHolders(others));
+        }
+
+        Map<LockKey, Holder> findHolders(Collection<LockKey> keys) {
+            Map<LockKey, Holder> found = new LinkedHashMap<>();
+            for (LockKey key : keys) {
+                Backend holder = holders.get(key);
+                if (holder != null) {
+                    found.put(key, new Holder(holder.pid, "pg-leader/" + holder.session.node));
+                }
+            }
+            return found;
         }
 
         Set<LockKey> check() throws LockSessionException {
             refuseUntrustworthy();
-            return holder == this ? Set.of(Simulation.KEY) : Set.of();
+            return heldBy(this);
         }
 
-        void unlock(String notification) throws LockSessionException {
-            notifications.add(notification);
-            if (holder != this) {
-                throw new LockSessionException(Fault.LOCK_LOST, "The lock was lost before it was released");
+        boolean release(Collection<LockKey> keys) throws LockSessionException {
+            boolean all = true;
+            for (LockKey key : keys) {
+                boolean held = holders.get(key) == this;
+                all &= held;
+                if (held) {
+                    simulation.trace.add(SimulatedServer.this, "unlocks " + key + " for " + this);
+                    releasedAt = world.now();
+                    free(key);
+                }
             }
-            holder = null;
-            simulation.trace.add(SimulatedServer.this, "unlocks for " + this);
+            if (!all) {
+                throw new LockSessionException(Fault.LOCK_LOST, "A lock was lost before it was released");
+            }
+            return true;
         }
 
         void unlockAll() {
-            if (holder == this) {
-                holder = null;
-            }
+            freeAll("unlocked");
         }
 
-        void announce(List<String> payloads) {
+        boolean tell(List<String> payloads) {
+            if (notices.isRefused()) {
+                simulation.statistics.count("notice refused");
+                return false;
+            }
+            payloads.forEach(simulation::told);
             notifications.addAll(payloads);
+            return true;
+        }
+
+        /** All lock sessions are of one role, and nobody else is. */
+        Set<Integer> findCommanders(Collection<Integer> pids) {
+            Set<Integer> ours = backends.stream()
+                    .filter(Backend::isListening)
+                    .map(backend -> backend.pid)
+                    .collect(Collectors.toCollection(TreeSet::new));
+            ours.retainAll(pids);
+            return simulation.rules.has(Simulation.Flaw.ANYBODY_COMMANDS) ? new TreeSet<>(pids) : ours;
+        }
+
+        boolean join(LockKey group) {
+            return groups.add(group);
+        }
+
+        boolean leave(LockKey group) {
+            return groups.remove(group);
+        }
+
+        int countMembers(LockKey group) {
+            return (int) backends.stream()
+                    .filter(backend -> backend.groups.contains(group))
+                    .count();
         }
 
         private void refuseUntrustworthy() throws LockSessionException {

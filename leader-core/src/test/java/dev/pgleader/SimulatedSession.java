@@ -9,17 +9,21 @@ import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
 import java.util.Map;
-import java.util.Optional;
 import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /** The client's end of a session: what {@link ElectionLoop} is given in place of a driver's connection. */
 final class SimulatedSession implements LockSession {
 
+    static final String TELL = "tell";
+
     final SimulatedNode node;
     final SimulatedServer server;
     final SimulatedConnection connection;
-    private final List<String> notifications = new ArrayList<>();
+    private final List<Notification> notifications = new ArrayList<>();
+    /** Who was seen to hold a lock last. */
+    private int lastHolderPid;
+
     private boolean lost;
     private boolean aborted;
     private SimulatedServer.@Nullable Backend backend;
@@ -58,7 +62,10 @@ final class SimulatedSession implements LockSession {
 
     /** One round trip, which the client gives up on after the network timeout, whatever becomes of the statement. */
     private <T> T call(String name, SimulatedServer.Statement<T> statement) throws LockSessionException {
-        SimulatedServer.Call<T> call = new SimulatedServer.Call<>(name, statement);
+        return call(new SimulatedServer.Call<>(name, statement), 0);
+    }
+
+    private <T> T call(SimulatedServer.Call<T> call, long longerNanos) throws LockSessionException {
         if (!lost && !aborted) {
             connection.toServer.send(() -> {
                 if (backend != null) {
@@ -66,7 +73,7 @@ final class SimulatedSession implements LockSession {
                 }
             });
             long timeout = node.simulation.options.healthCheckTimeout().toNanos();
-            node.world.block(node, node.after(timeout), () -> call.answered || lost || aborted);
+            node.world.block(node, node.after(timeout + longerNanos), () -> call.answered || lost || aborted);
             node.freezeIfArmed();
         }
         T answer = call.answer;
@@ -97,11 +104,12 @@ final class SimulatedSession implements LockSession {
         call.answered = true;
     }
 
-    void receiveNotification(String payload) {
+    void receiveNotification(Notification notification) {
         if (aborted) {
             sendEndOfConnection();
         } else {
-            notifications.add(payload);
+            boolean trusting = node.simulation.rules.has(Simulation.Flaw.SENDER_UNCHECKED);
+            notifications.add(trusting ? new Notification(lastHolderPid, notification.payload()) : notification);
             node.wake();
         }
     }
@@ -130,34 +138,27 @@ final class SimulatedSession implements LockSession {
     }
 
     @Override
-    public Set<LockKey> tryLock(Collection<LockKey> keys) throws LockSessionException {
-        node.beforeTry();
-        return call("try", SimulatedServer.Backend::tryLock);
+    public Attempt attempt(Collection<LockKey> keys) throws LockSessionException {
+        keys.forEach(node::beforeTry);
+        Attempt attempt = call("try", backend -> backend.attempt(keys));
+        return new Attempt(attempt.granted(), seen(attempt.holders()));
     }
 
     @Override
-    public boolean lockWithin(LockKey key, Duration longest) {
-        throw new UnsupportedOperationException();
+    public boolean waitInQueue(LockKey key, Duration longest) throws LockSessionException {
+        node.beforeTry(key);
+        return call(new SimulatedServer.QueueCall(key, longest.toNanos()), longest.toNanos());
     }
 
     @Override
-    public Set<LockKey> findFree(Collection<LockKey> keys) {
-        throw new UnsupportedOperationException();
+    public Map<LockKey, Holder> findHolders(Collection<LockKey> keys) throws LockSessionException {
+        List<LockKey> asked = List.copyOf(keys);
+        return seen(call("holders", backend -> backend.findHolders(asked)));
     }
 
-    @Override
-    public boolean join(LockKey group) {
-        throw new UnsupportedOperationException();
-    }
-
-    @Override
-    public int countMembers(LockKey group) {
-        throw new UnsupportedOperationException();
-    }
-
-    @Override
-    public void giveBack(Collection<LockKey> keys) {
-        throw new UnsupportedOperationException();
+    private Map<LockKey, Holder> seen(Map<LockKey, Holder> holders) {
+        holders.values().forEach(holder -> lastHolderPid = holder.backendPid());
+        return holders;
     }
 
     @Override
@@ -166,38 +167,54 @@ final class SimulatedSession implements LockSession {
     }
 
     @Override
-    public void release(Map<LockKey, String> notifications) throws LockSessionException {
-        node.beforeRelease();
-        call("release", backend -> {
-            for (String notification : notifications.values()) {
-                backend.unlock(notification);
-            }
-            return true;
-        });
+    public void release(Collection<LockKey> keys) throws LockSessionException {
+        keys.forEach(node::beforeRelease);
+        call("release", backend -> backend.release(keys));
         node.simulation.trace.add(node, "released");
     }
 
     @Override
-    public void announce(List<String> payloads) throws LockSessionException {
-        call("announce", backend -> {
-            backend.announce(payloads);
-            return true;
-        });
+    public boolean tell(List<String> payloads) throws LockSessionException {
+        boolean told = call(TELL, backend -> backend.tell(payloads));
+        if (!told && node.simulation.rules.has(Simulation.Flaw.REFUSAL_ENDS_SESSION)) {
+            throw new LockSessionException(Fault.STATEMENT_FAILED, "too many notifications in the NOTIFY queue");
+        }
+        return told;
     }
 
     @Override
-    public Optional<Holder> findHolder(LockKey key) {
-        throw new UnsupportedOperationException();
+    public Set<Integer> findCommanders(Collection<Integer> backendPids) throws LockSessionException {
+        return call("commanders", backend -> backend.findCommanders(backendPids));
     }
 
     @Override
-    public List<String> await(long maxNanos) throws LockSessionException {
+    public boolean join(LockKey group) throws LockSessionException {
+        return call("join", backend -> backend.join(group));
+    }
+
+    @Override
+    public void leave(LockKey group) throws LockSessionException {
+        call("leave", backend -> backend.leave(group));
+    }
+
+    @Override
+    public int countMembers(LockKey group) throws LockSessionException {
+        return call("count", backend -> backend.countMembers(group));
+    }
+
+    @Override
+    public List<Notification> awaitNotifications(long maxNanos) throws LockSessionException {
         if (notifications.isEmpty() && (lost || aborted)) {
             throw new LockSessionException(Fault.CONNECTION_LOST, "simulated");
         }
-        List<String> received = List.copyOf(notifications);
+        List<Notification> received = List.copyOf(notifications);
         notifications.clear();
         return received;
+    }
+
+    /** Whether a wait for notifications would end at once. */
+    boolean hasNews() {
+        return !aborted && (lost || !notifications.isEmpty());
     }
 
     @Override
@@ -207,9 +224,7 @@ final class SimulatedSession implements LockSession {
 
     @Override
     public void close() {
-        if (backend != null && backend == server.holder()) {
-            node.beforeRelease();
-        }
+        server.heldBy(backend).forEach(node::beforeRelease);
         abort();
     }
 

@@ -1,8 +1,12 @@
 package dev.pgleader;
 
+import dev.pgleader.lock.LockKey;
 import java.time.Duration;
+import java.util.EnumSet;
 import java.util.List;
+import java.util.Set;
 import java.util.function.Consumer;
+import java.util.function.Function;
 import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
 
@@ -13,7 +17,11 @@ import org.jspecify.annotations.Nullable;
  * without its lease, while the leader doesn't hear of it. So, unless a fixed delay of a lease covers that, these are left out,
  * and these only: the end of the session of a leader that is cut off, slow or frozen at that moment (an operator terminates
  * it, one backend crashes and takes all others along, the server's end of the connection is reset); a session that unlocks
- * all of its locks; and a promotion that a process didn't live to see.
+ * all of its locks; a promotion that a process didn't live to see; and a server's clock that is set forward soon after the server
+ * started, for a process that didn't live to see the server before.
+ *
+ * <p>A fixed delay covers none of these soon after a leader released the lock in order: a candidate may have its word that the lock
+ * is free of leases, while another one, which had the same word, took the lock, led and lost it.
  */
 final class SimulationFaults {
 
@@ -35,6 +43,7 @@ final class SimulationFaults {
         REQUEST_RESIGNATION,
         PAUSE,
         CLOSE,
+        ASK,
 
         TERMINATE_BACKEND,
         UNLOCK_ALL,
@@ -44,21 +53,50 @@ final class SimulationFaults {
         MAKE_READ_ONLY,
         FREEZE_SERVER,
         SLOW_SERVER,
-        REFUSE_CLIENTS
+        REFUSE_CLIENTS,
+
+        NOTICES_LOST,
+        NOTICES_LATE,
+        NOTICES_DOUBLED,
+        NOTICES_REFUSED,
+        FORGED_NOTICE,
+        FORGED_REQUEST,
+
+        CLIENT_CLOCK,
+        SERVER_CLOCK,
+        STATISTICS_RESET,
+        SUSPEND,
+        SUSPEND_IN_CODE
     }
 
-    private static final List<Kind> KINDS = List.of(Kind.values());
+    /** What may cost no term but what its user or another instance asks for. */
+    static final Set<Kind> HARMLESS = EnumSet.of(
+            Kind.RESIGN,
+            Kind.REQUEST_RESIGNATION,
+            Kind.PAUSE,
+            Kind.CLOSE,
+            Kind.ASK,
+            Kind.NOTICES_LOST,
+            Kind.NOTICES_LATE,
+            Kind.NOTICES_DOUBLED,
+            Kind.NOTICES_REFUSED,
+            Kind.FORGED_NOTICE,
+            Kind.FORGED_REQUEST,
+            Kind.SERVER_CLOCK,
+            Kind.STATISTICS_RESET);
 
     private final Simulation simulation;
     private final SimulatedWorld world;
     private final long lease;
     private final long slowest;
+    private final List<Kind> kinds;
     private @Nullable SimulatedNode lastNode;
 
     SimulationFaults(Simulation simulation) {
         this.simulation = simulation;
         this.world = simulation.world;
         this.lease = simulation.lease;
+        this.kinds = List.copyOf(simulation.rules.faults());
         this.slowest = simulation.options.healthCheckTimeout().toNanos() * 3 / 2;
     }
 
@@ -67,7 +105,7 @@ final class SimulationFaults {
         long pause = simulation.oneIn(3) ? simulation.between(0, lease / 50) : simulation.between(0, lease);
         if (world.now() + pause < end) {
             world.at(world.now() + pause, null, () -> {
-                Kind kind = KINDS.get(simulation.random.nextInt(KINDS.size()));
+                Kind kind = kinds.get(simulation.random.nextInt(kinds.size()));
                 if (inject(kind)) {
                     simulation.statistics.count(kind.name());
                 }
@@ -89,10 +127,12 @@ final class SimulationFaults {
             case FREEZE_IN_CODE -> toNode(kind, always(this::freezeInCode));
             case FREEZE_AFTER_ANSWER -> toNode(kind, always(node -> node.freezeAfterNextAnswer(anyTime())));
             case KILL -> toNode(kind, always(this::kill));
-            case RESIGN -> toNode(kind, always(SimulatedNode::resign));
-            case REQUEST_RESIGNATION -> toNode(kind, always(SimulatedNode::requestResignation));
+            case RESIGN -> toNode(kind, always(node -> node.anyCandidate().resign()));
+            case REQUEST_RESIGNATION ->
+                toNode(kind, always(node -> node.anyCandidate().requestResignation()));
             case PAUSE -> toNode(kind, always(this::pause));
             case CLOSE -> toNode(kind, always(this::close));
+            case ASK -> toNode(kind, always(this::ask));
             case TERMINATE_BACKEND -> terminateBackend();
             case UNLOCK_ALL -> unlockAll();
             case CRASH_SERVER -> crashServer();
@@ -102,6 +142,17 @@ final class SimulationFaults {
             case FREEZE_SERVER -> toServer(kind, server -> server.freeze(anyTime()));
             case SLOW_SERVER -> toServer(kind, server -> server.slowDown(anyTime(), slowest));
             case REFUSE_CLIENTS -> toServer(kind, server -> server.refusesUntil = world.now() + anyTime());
+            case NOTICES_LOST -> toServer(kind, server -> server.notices.loseSome(anyTime()));
+            case NOTICES_LATE -> toServer(kind, server -> server.notices.delaySome(anyTime()));
+            case NOTICES_DOUBLED -> toServer(kind, server -> server.notices.doubleSome(anyTime()));
+            case NOTICES_REFUSED -> toServer(kind, this::refuseNotices);
+            case FORGED_NOTICE -> toServer(kind, server -> forge(server, this::forgedNotice));
+            case FORGED_REQUEST -> toServer(kind, server -> forge(server, key -> new Notice.ResignRequest(key)));
+            case CLIENT_CLOCK -> toNode(kind, this::stepClientClock);
+            case SERVER_CLOCK -> stepServerClock();
+            case STATISTICS_RESET -> toServer(kind, SimulatedServer::resetStatistics);
+            case SUSPEND -> toNode(kind, this::suspend);
+            case SUSPEND_IN_CODE -> toNode(kind, this::suspendInCode);
         };
     }
 
@@ -129,12 +180,16 @@ final class SimulationFaults {
 
     /** Any node; often the one that holds the lock, or the one to which something happened last. */
     private SimulatedNode anyNode() {
-        SimulatedServer.Backend holder = simulation.primary.holder();
+        SimulatedServer.Backend holder = simulation.primary.holder(anyKey());
         SimulatedNode favourite = holder != null && simulation.oneIn(2) ? holder.session.node : lastNode;
         lastNode = favourite != null && simulation.nodes.contains(favourite) && !simulation.oneIn(4)
                 ? favourite
                 : simulation.nodes.get(simulation.random.nextInt(simulation.nodes.size()));
         return lastNode;
+    }
+
+    private LockKey anyKey() {
+        return simulation.keys.get(simulation.random.nextInt(simulation.keys.size()));
     }
 
     private long anyTime() {
@@ -186,7 +241,41 @@ final class SimulationFaults {
     }
 
     private void freezeInCode(SimulatedNode node) {
-        node.freezeAtClockReading(1 + simulation.random.nextInt(30), anyTime(), simulation.random.nextBoolean());
+        node.freezeAtClockReading(anyReading(), anyTime(), simulation.random.nextBoolean(), false);
+    }
+
+    private int anyReading() {
+        return 1 + simulation.random.nextInt(30);
+    }
+
+    private boolean suspend(SimulatedNode node) {
+        if (node.maySuspend()) {
+            node.suspend(anyTime());
+        }
+        return node.isFrozen();
+    }
+
+    private boolean suspendInCode(SimulatedNode node) {
+        boolean may = node.maySuspend();
+        if (may) {
+            node.freezeAtClockReading(anyReading(), anyTime(), simulation.random.nextBoolean(), true);
+        }
+        return may;
+    }
+
+    /** As NTP, a person or a hypervisor does it. */
+    private boolean stepClientClock(SimulatedNode node) {
+        long step = anyStep();
+        boolean may = step > 0 || node.maySetClockBack();
+        if (may) {
+            node.stepWallClock(step);
+        }
+        return may;
+    }
+
+    private long anyStep() {
+        long step = simulation.oneIn(2) ? Duration.ofHours(1).toNanos() : anyTime();
+        return simulation.random.nextBoolean() ? step : -step;
     }
 
     private void kill(SimulatedNode node) {
@@ -194,20 +283,28 @@ final class SimulationFaults {
     }
 
     private void pause(SimulatedNode node) {
-        node.pause();
-        world.at(world.now() + anyTime(), node, node::resume);
+        SimulatedCandidate candidate = node.anyCandidate();
+        candidate.pause();
+        world.at(world.now() + anyTime(), node, candidate::resume);
     }
 
     private void close(SimulatedNode node) {
-        node.close();
+        boolean all = simulation.random.nextBoolean();
+        node.stop(all ? node.candidates : List.of(node.anyCandidate()));
         world.at(world.now() + anyTime(), node, node::start);
+    }
+
+    private void ask(SimulatedNode node) {
+        for (int i = 0; i < 10; i++) {
+            node.anyCandidate().ask();
+        }
     }
 
     // ---- server
 
     /** Whether the session may end now: its leader hears of it before anybody else leads, or there is none. */
     private boolean isHeardOf(SimulatedServer.Backend backend) {
-        boolean isHolder = simulation.primary.holder() == backend && !backend.session.isGivenUp();
+        boolean isHolder = backend.holdsAny() && !backend.session.isGivenUp();
         if (!isHolder || isCoveredByFixedDelay()) {
             return true;
         }
@@ -219,9 +316,17 @@ final class SimulationFaults {
         return true;
     }
 
+    /** Whether a fixed delay covers it. It covers nothing while somebody may still have the word of a leader that released. */
     private boolean isCoveredByFixedDelay() {
         Duration fixed = simulation.options.takeoverDelay().fixed();
-        return fixed != null && fixed.toNanos() >= lease;
+        return fixed != null && fixed.toNanos() >= lease && simulation.primary.sinceRelease() > longestWordNanos();
+    }
+
+    /** A candidate that is frozen hears it before its session ends, and believes it for a retry interval. */
+    private long longestWordNanos() {
+        return lease * 11 / 10
+                + simulation.options.retryInterval().toNanos()
+                + SimulatedNotices.longestDelayNanos(simulation.options);
     }
 
     private boolean terminateBackend() {
@@ -229,7 +334,7 @@ final class SimulationFaults {
         if (backends.isEmpty()) {
             return false;
         }
-        SimulatedServer.Backend holder = simulation.primary.holder();
+        SimulatedServer.Backend holder = simulation.primary.holder(anyKey());
         SimulatedServer.Backend backend = holder != null && simulation.random.nextBoolean()
                 ? holder
                 : backends.get(simulation.random.nextInt(backends.size()));
@@ -243,7 +348,7 @@ final class SimulationFaults {
 
     /** A leader hears of it at its next check only, so this is left out unless the delay covers it. */
     private boolean unlockAll() {
-        SimulatedServer.Backend holder = simulation.primary.holder();
+        SimulatedServer.Backend holder = simulation.primary.holder(anyKey());
         if (holder == null || !isCoveredByFixedDelay()) {
             return false;
         }
@@ -279,8 +384,7 @@ final class SimulationFaults {
             return false;
         }
         simulation.trace.add(simulation.primary, "restarts after the crash of a backend");
-        simulation.primary.endAllSessions(true);
-        simulation.primary.startedAt = world.now();
+        simulation.primary.restartBackends();
         simulation.primary.refusesUntil = world.now() + anyTime() / 4;
         return true;
     }
@@ -288,10 +392,10 @@ final class SimulationFaults {
     /** The former primary goes down or is fenced off; a primary that takes writes beside the new one, no lock can help. */
     private boolean promote() {
         if (!isCoveredByFixedDelay()) {
-            if (simulation.nodes.stream().anyMatch(node -> node.timelineMet == 0)) {
+            if (simulation.nodes.stream().anyMatch(node -> !node.hasMetServer)) {
                 return false;
             }
-            simulation.noNewProcessBefore = world.now() + lease * 11 / 10;
+            simulation.admitNoNewProcessFor(lease * 11 / 10);
         }
         SimulatedServer old = simulation.primary;
         int timeline = old.timeline + 1;
@@ -312,6 +416,49 @@ final class SimulationFaults {
         simulation.primary = simulation.newServer(timeline, world.now() - 10 * lease, false);
         simulation.trace.add(simulation.primary, "is promoted");
         return true;
+    }
+
+    /** What it says of its age; that its sessions end too early or too late when its clock is set is no promise of ours. */
+    private boolean stepServerClock() {
+        SimulatedServer server = simulation.primary;
+        long step = anyStep();
+        long young = lease * 11 / 10 - server.ageNanos();
+        if (step > 0 && young > 0 && !isCoveredByFixedDelay()) {
+            if (simulation.nodes.stream().anyMatch(node -> !node.hasMetServer)) {
+                return false;
+            }
+            simulation.admitNoNewProcessFor(young);
+        }
+        server.stepWallClock(step);
+        return true;
+    }
+
+    // ---- notices
+
+    private void refuseNotices(SimulatedServer server) {
+        long patience = simulation.options.healthCheckTimeout().toNanos() / 4;
+        server.notices.refuse(anyTime(), simulation.random.nextBoolean() ? patience : 0);
+    }
+
+    /** A stranger, who may do nothing but connect, sends notices for a while. */
+    private void forge(SimulatedServer server, Function<LockKey, Object> forgery) {
+        int pid = server.newPid();
+        long pause = simulation.options.retryInterval().toNanos() / 4;
+        for (long sent = 0, last = anyTime(); sent < last; sent += pause) {
+            world.at(world.now() + sent, server, () -> {
+                if (!server.notices.isRefused()) {
+                    server.notices.send(pid, forgery.apply(anyKey()).toString());
+                }
+            });
+        }
+    }
+
+    private Object forgedNotice(LockKey key) {
+        return switch (simulation.random.nextInt(4)) {
+            case 0 -> new Notice.Freed(key);
+            case 1 -> "elected " + key + "\n";
+            default -> new Notice.Released(key);
+        };
     }
 
     private boolean makeReadOnly() {
