@@ -83,14 +83,13 @@ class CallsInFlightTest {
     }
 
     private static void end(End how, LeaderElector leader, LeaderElector other) {
-        var unused =
-                switch (how) {
-                    case RESIGN -> leader.resign();
-                    case PAUSE -> leader.pause();
-                    case REQUEST -> other.requestResignation();
-                    case STOP -> CompletableFuture.runAsync(leader::stop, THREADS);
-                    case CLOSE -> CompletableFuture.runAsync(leader::close, THREADS);
-                };
+        var unused = switch (how) {
+            case RESIGN -> leader.resign();
+            case PAUSE -> leader.pause();
+            case REQUEST -> other.requestResignation();
+            case STOP -> CompletableFuture.runAsync(leader::stop, THREADS);
+            case CLOSE -> CompletableFuture.runAsync(leader::close, THREADS);
+        };
     }
 
     @ParameterizedTest
@@ -150,7 +149,8 @@ class CallsInFlightTest {
     }
 
     @Test
-    @DisplayName("Rule 9: when leadership is lost, calls are interrupted if they want it, named, and waited for before the next try")
+    @DisplayName(
+            "Rule 9: when leadership is lost, calls are interrupted if they want it, named, and waited for before the next try")
     void callsOfATermThatWasLostAreToldNamedAndWaitedFor() throws Exception {
         try (LogCapture log = LogCapture.of("dev.pgleader", Level.WARN);
                 LeaderElector leader = leading(SHORT)) {
@@ -247,7 +247,9 @@ class CallsInFlightTest {
                 .listener(new LeadershipListener() {
                     @Override
                     public void onElected(Leadership leadership) {
-                        self.get().runIfLeader(term -> told.add("called as " + self.get().isLeader()));
+                        self.get()
+                                .runIfLeader(term ->
+                                        told.add("called as " + self.get().isLeader()));
                     }
 
                     @Override
@@ -303,14 +305,16 @@ class CallsInFlightTest {
                 leader.resign().get(60, TimeUnit.SECONDS);
             }
             over.set(true);
-            CompletableFuture.allOf(workers.toArray(CompletableFuture<?>[]::new)).get(60, TimeUnit.SECONDS);
+            CompletableFuture.allOf(workers.toArray(CompletableFuture<?>[]::new))
+                    .get(60, TimeUnit.SECONDS);
         }
         assertThat(calls.get()).isPositive();
         assertThat(overlaps).hasValue(0);
     }
 
     @Test
-    @DisplayName("R36: System.exit in a call ends the JVM before the revoke timeout, though a shutdown hook waits for the call")
+    @DisplayName(
+            "R36: System.exit in a call ends the JVM before the revoke timeout, though a shutdown hook waits for the call")
     void aCallThatExitsDoesNotHoldTheJvm() {
         long begin;
         try (JavaProcess process = JavaProcess.start(

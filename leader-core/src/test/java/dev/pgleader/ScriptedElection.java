@@ -60,8 +60,7 @@ final class ScriptedElection {
         this(options, spread, random, linearBackoff());
     }
 
-    private ScriptedElection(
-            ElectorOptions options, @Nullable Spread spread, RandomGenerator random, Backoff backoff) {
+    private ScriptedElection(ElectorOptions options, @Nullable Spread spread, RandomGenerator random, Backoff backoff) {
         this.options = options;
         this.loop = new ElectionLoop(
                 "test",

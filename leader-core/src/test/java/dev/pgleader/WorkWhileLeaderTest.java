@@ -19,7 +19,8 @@ class WorkWhileLeaderTest {
     private final List<Throwable> failures = new CopyOnWriteArrayList<>();
 
     private WorkWhileLeader workWhileLeader(LeaderWork work) {
-        return new WorkWhileLeader("test", work, (leadership, failure) -> failures.add(failure));
+        CallsInFlight calls = new CallsInFlight(new CallbackReports(failure -> {}, () -> {}));
+        return new WorkWhileLeader("test", work, calls, (leadership, failure) -> failures.add(failure));
     }
 
     @Test

@@ -208,7 +208,7 @@ class LenderContractTest {
                 // The server may take a moment to see that the last session has gone.
                 LockKey fresh = LockKey.of(KEYS.incrementAndGet());
                 LockSession session = LockSession.open(ConnectionSource.of(open.dataSource()), settings);
-                assertThat(session.tryLock(List.of(fresh))).containsExactly(fresh);
+                assertThat(session.attempt(List.of(fresh)).granted()).containsExactly(fresh);
                 switch (round % 3) {
                     case 0 -> {
                         SERVER.terminateBackend(session.facts().backendPid());

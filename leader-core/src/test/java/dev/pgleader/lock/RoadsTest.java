@@ -212,7 +212,8 @@ class RoadsTest {
             }
             ConnectionSource source = ConnectionSource.of(arguments[0]);
             LockSession session = LockSession.open(source, SETTINGS);
-            System.out.println("session: " + session.attempt(List.of(KEY)).granted().contains(KEY));
+            System.out.println(
+                    "session: " + session.attempt(List.of(KEY)).granted().contains(KEY));
             session.close();
             System.out.println(source.open(Duration.ofSeconds(5)).getClass().getSimpleName());
             System.exit(0);
