@@ -27,7 +27,9 @@ interface Backoff {
                 .withJitter(options.retryJitter())
                 .build();
         Duration shortest = options.retryInterval();
-        Duration longest = options.maxReconnectDelay();
+        // What the jitter adds is within the longest delay, too.
+        Duration longest =
+                Duration.ofNanos((long) (options.maxReconnectDelay().toNanos() / (1 + options.retryJitter())));
         RetryPolicy<Boolean> growing = shortest.compareTo(longest) < 0
                 ? RetryPolicy.<Boolean>builder()
                         .handleResult(false)

@@ -104,8 +104,9 @@ final class ElectionLoop {
     /** One turn: does all that is due now and returns for how long nothing will be. */
     long step() {
         passTime();
-        if (keeper.session() == null && !candidates.isEmpty() && isDue(keeper.nextOpenAt())) {
-            openSession();
+        if (keeper.session() == null) {
+            mailbox.runAll();
+            openSessionIfDue();
         }
         if (keeper.session() != null && schedule.isCheckDue(now())) {
             check(Set.of());
@@ -118,6 +119,7 @@ final class ElectionLoop {
         inTurn(true, this::resignOnRequest);
         inTurn(messages.isTellingDue(now()), session -> messages.tell(session, now()));
         passTime();
+        release();
         seeOff();
         return waitNanos();
     }
@@ -222,8 +224,8 @@ final class ElectionLoop {
 
     // ---- the session
 
-    private void openSession() {
-        if (!keeper.open()) {
+    private void openSessionIfDue() {
+        if (candidates.isEmpty() || !isDue(keeper.nextOpenAt()) || !keeper.open()) {
             return;
         }
         long openedAt = now();
@@ -318,7 +320,11 @@ final class ElectionLoop {
             boolean won = tried.granted().contains(key);
             candidates.require(key).observers.tell(observer -> observer.attempted(won, took));
         }
-        tried.holders().forEach((key, holder) -> candidates.require(key).showLeader(messages.saw(key, holder)));
+        tried.holders().forEach((key, holder) -> {
+            if (!tried.granted().contains(key)) {
+                candidates.require(key).showLeader(messages.saw(key, holder));
+            }
+        });
         if (!tried.granted().isEmpty()) {
             if (check(tried.granted())) {
                 tried.granted().forEach(key -> takeLock(candidates.require(key)));

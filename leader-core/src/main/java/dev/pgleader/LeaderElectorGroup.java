@@ -281,9 +281,9 @@ public final class LeaderElectorGroup implements AutoCloseable {
     /** Waits for the future, but not for callbacks that never return since they wait for the end of the JVM. */
     private static boolean isDone(CompletableFuture<Void> future, Collection<LeaderElector> leaving, Duration within)
             throws InterruptedException {
-        long deadline = System.nanoTime() + within.toNanos();
+        long deadline = Ticker.SYSTEM.nanos() + within.toNanos();
         while (true) {
-            long leftNanos = deadline - System.nanoTime();
+            long leftNanos = deadline - Ticker.SYSTEM.nanos();
             try {
                 future.get(Math.min(Math.max(leftNanos, 0), LOOK_INTERVAL.toNanos()), TimeUnit.NANOSECONDS);
                 return true;

@@ -56,7 +56,7 @@ public final class Leadership {
 
     /**
      * Completed with the reason when this term is revoked, without waiting for any listener; dependent actions run on the
-     * elector's callback executor, at no order with its listeners.
+     * elector's callback executor, before, between or after the calls of its listeners.
      */
     public CompletionStage<RevocationReason> revoked() {
         return revoked.minimalCompletionStage();

@@ -1,7 +1,7 @@
 package dev.pgleader;
 
+import dev.pgleader.lock.LockSessionException;
 import dev.pgleader.lock.LockSessionException.Fault;
-import java.sql.SQLException;
 import java.time.Duration;
 import java.util.HashSet;
 import java.util.Set;
@@ -17,6 +17,8 @@ final class ProblemLog {
     private static final long REMINDER_NANOS = Duration.ofMinutes(5).toNanos();
     /** A source that fails differently each time is told of by the reminders. */
     private static final int MOST_KINDS = 20;
+
+    private static final int LONGEST_CHAIN = 10;
 
     private final String name;
     private final Set<String> reported = new HashSet<>();
@@ -46,14 +48,14 @@ final class ProblemLog {
     }
 
     private static String kind(Fault fault, @Nullable Throwable cause) {
-        Throwable root = cause;
         StringBuilder kind = new StringBuilder(fault.name());
-        for (int depth = 0; root != null && depth < 10; depth++) {
-            kind.append(' ').append(root.getClass().getName());
-            if (root instanceof SQLException sql) {
-                kind.append(' ').append(sql.getSQLState());
-            }
-            root = root.getCause();
+        if (cause instanceof LockSessionException session) {
+            kind.append(session.sqlState().orElse(""));
+        }
+        Throwable each = cause;
+        for (int depth = 0; each != null && depth < LONGEST_CHAIN; depth++) {
+            kind.append(' ').append(each.getClass().getName());
+            each = each.getCause();
         }
         return kind.toString();
     }

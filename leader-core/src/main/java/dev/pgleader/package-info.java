@@ -4,30 +4,44 @@
  * <h2>What is promised</h2>
  *
  * <ul>
- *   <li><b>At most one leader.</b> Wherever a lock becomes free because its lease ran out or its leader gave it up, at no
+ *   <li><b>A new leader in bounded time.</b> If the leader gives up in order, within milliseconds; if its process dies or its
+ *       session is ended, within one {@code retryInterval} with its jitter; if it falls silent or the server restarts, within
+ *       {@code leaseDuration} more. Round trips come on top.
+ *   <li><b>At most one leader.</b> Wherever a lock becomes free because its lease ran out or its leader released it, at no
  *       moment do two instances with the same key and database both have {@link
  *       dev.pgleader.LeaderElector#isLeader()} true. A leader trusts itself until {@code start of its last good check +
- *       trustWindow}; the server ends its session, and so frees the lock, when it has been silent for {@code leaseDuration},
- *       counted from the end of that check; and {@code trustWindow < leaseDuration}.
- *   <li><b>A new leader in bounded time.</b> If the leader gives up in order, or its process dies, within milliseconds to one
- *       {@code retryInterval}; if it is silent, within {@code leaseDuration + retryInterval} and the time of a round trip.
+ *       trustWindow}, by the monotonic clock or by the wall clock, whichever is first; the server ends its session, and so
+ *       frees the lock, when it has been silent for {@code leaseDuration}, counted from the end of that check; and {@code
+ *       trustWindow < leaseDuration}.
  *   <li><b>The campaign never ends by itself.</b> Whatever the fault, an elector that is started competes again when the
- *       database can be reached and trusted.
+ *       database can be reached and trusted. And from a call of {@code stop()} or {@code close()} on, no term begins.
  * </ul>
  *
  * <h2>What it rests on</h2>
  *
- * The clocks of the leader's machine and of the server run at about the same rate: within a lease they may differ by the
- * safety margin. The server enforces {@code idle_session_timeout}, and forgets no lock while it runs. A server that
- * restarts or fails over forgets all locks; that is what {@link dev.pgleader.TakeoverDelay} is for. There is one primary: a former
- * one that goes on to take writes beside the new one has locks of its own, and can have a leader of its own.
+ * <ul>
+ *   <li>Within a lease, the clocks of the leader's machine and of the server differ by less than the safety margin.
+ *   <li>The server's wall clock isn't stepped: PostgreSQL measures silence by it. A step forward can end a silent leader's session
+ *       early, a step back keeps its lock for longer.
+ *   <li>The server enforces {@code idle_session_timeout}.
+ *   <li>There is one primary: a former one that goes on to take writes beside the new one has locks of its own, and can have
+ *       a leader of its own.
+ *   <li>Nobody has replaced PostgreSQL's lock functions, which takes a superuser.
+ *   <li>A server that restarts or fails over forgets all locks. That is what {@link dev.pgleader.TakeoverDelay} is for: by
+ *       default a lease passes before anybody leads on a server that was started anew, or isn't the one that was seen before.
+ * </ul>
  *
  * <p>What is left is a lock that the server frees while its lease still runs, since the leader's connection ends: its session is
  * terminated or its locks are unlocked by hand, the network resets the connection, or a standby is promoted that this process
  * never saw before. A leader that runs hears of it from its socket within milliseconds; one that is stopped or cut off at that
  * moment may trust itself for the rest of its trust window, and a candidate that tries in that time gets the lock. Where that
- * matters, set {@link dev.pgleader.TakeoverDelay#of} to the lease duration: then every takeover waits out the lease but that
- * after an orderly release, and there are never two leaders.
+ * matters, set {@link dev.pgleader.TakeoverDelay#of} to the lease duration: then a lease passes at every takeover, but after a
+ * release that the server attributes to the session that was seen to hold the lock.
+ *
+ * <p>A suspended machine is no exception: its wall clock runs on, so the lease is over when it wakes. A hypervisor that stops all clocks
+ * of a guest can't be seen from inside.
+ *
+ * <p>Notifications between instances are hints. They can be lost, late or forged; who leads is read from {@code pg_locks}.
  *
  * <h2>What isn't promised</h2>
  *

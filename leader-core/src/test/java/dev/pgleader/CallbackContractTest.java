@@ -1,9 +1,9 @@
 package dev.pgleader;
 
-import static dev.pgleader.Candidate.FAST;
-import static dev.pgleader.Candidate.PATIENCE;
-import static dev.pgleader.Candidate.direct;
-import static dev.pgleader.Candidate.freshKeyBits;
+import static dev.pgleader.TestCandidate.FAST;
+import static dev.pgleader.TestCandidate.PATIENCE;
+import static dev.pgleader.TestCandidate.direct;
+import static dev.pgleader.TestCandidate.freshKeyBits;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
@@ -54,7 +54,7 @@ class CallbackContractTest {
     void workThatCanNotStartStepsDownAndLetsAnotherLead() throws Exception { // C28
         for (Throwable failure : List.of(new Exception("no work"), new AssertionError("worse"))) {
             AtomicInteger starts = new AtomicInteger();
-            try (Candidate failing = Candidate.start(
+            try (TestCandidate failing = TestCandidate.start(
                     "failing",
                     direct(SERVER),
                     key,
@@ -70,7 +70,7 @@ class CallbackContractTest {
                     }))) {
                 assertThat(failing.awaitRevoked(1).reason()).isEqualTo(RevocationReason.CALLBACK_FAILED);
                 assertThat(failing.elector().isLeader()).isFalse();
-                try (Candidate healthy = Candidate.start("healthy", direct(SERVER), key)) {
+                try (TestCandidate healthy = TestCandidate.start("healthy", direct(SERVER), key)) {
                     healthy.awaitElected(1);
                     assertThat(LOCKS.holders(bits)).containsExactly(healthy.backendPid());
                 }
@@ -86,7 +86,7 @@ class CallbackContractTest {
     void eachElectionIsRevokedOnceWhenLossAndCloseCoincide() throws Exception { // C29
         try (Connection operator = SERVER.connect()) {
             for (int round = 0; round < ROUNDS; round++) {
-                Candidate candidate = Candidate.startLeader("round-" + round, direct(SERVER), key);
+                TestCandidate candidate = TestCandidate.startLeader("round-" + round, direct(SERVER), key);
                 String terminate = "SELECT pg_terminate_backend(" + candidate.backendPid() + ")";
                 long offsetNanos = ThreadLocalRandom.current().nextLong(3_000_000);
                 CountDownLatch go = new CountDownLatch(1);
@@ -146,8 +146,8 @@ class CallbackContractTest {
                 look("revoked");
             }
         };
-        try (Candidate candidate =
-                Candidate.start("candidate", direct(SERVER), key, builder -> builder.listener(looking))) {
+        try (TestCandidate candidate =
+                TestCandidate.start("candidate", direct(SERVER), key, builder -> builder.listener(looking))) {
             new LeaderMetrics(candidate.elector()).bindTo(registry);
             built.complete(candidate.elector());
             await().atMost(PATIENCE).until(() -> seen.size() == 2);
@@ -165,7 +165,7 @@ class CallbackContractTest {
     @Test
     void aSlowStartDoesNotDelayChecks() throws Exception { // C32 (a)
         CountDownLatch mayReturn = new CountDownLatch(1);
-        try (Candidate candidate = Candidate.start("slow", direct(SERVER), key, waitingFor(mayReturn))) {
+        try (TestCandidate candidate = TestCandidate.start("slow", direct(SERVER), key, waitingFor(mayReturn))) {
             long leadsSince = awaitLeader(candidate);
             await().atMost(PATIENCE)
                     .until(() -> System.nanoTime() - leadsSince
@@ -187,7 +187,7 @@ class CallbackContractTest {
     @Test
     void aLossDuringASlowStartIsToldAfterIt() throws Exception { // C32 (b)
         CountDownLatch mayReturn = new CountDownLatch(1);
-        try (Candidate candidate = Candidate.start("slow", direct(SERVER), key, waitingFor(mayReturn))) {
+        try (TestCandidate candidate = TestCandidate.start("slow", direct(SERVER), key, waitingFor(mayReturn))) {
             awaitLeader(candidate);
             SERVER.terminateBackend(candidate.backendPid());
             await().atMost(PATIENCE).until(() -> !candidate.elector().isLeader());
@@ -219,7 +219,7 @@ class CallbackContractTest {
                     never.await();
                 }
             };
-            Candidate candidate = Candidate.start(
+            TestCandidate candidate = TestCandidate.start(
                     "hanging",
                     direct(SERVER),
                     key,
@@ -246,7 +246,7 @@ class CallbackContractTest {
         });
     }
 
-    private static long awaitLeader(Candidate candidate) throws InterruptedException {
+    private static long awaitLeader(TestCandidate candidate) throws InterruptedException {
         assertThat(candidate.elector().awaitLeadership(PATIENCE)).isPresent();
         return System.nanoTime();
     }

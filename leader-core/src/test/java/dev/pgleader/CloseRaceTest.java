@@ -1,8 +1,8 @@
 package dev.pgleader;
 
-import static dev.pgleader.Candidate.PATIENCE;
-import static dev.pgleader.Candidate.direct;
-import static dev.pgleader.Candidate.freshKeyBits;
+import static dev.pgleader.TestCandidate.PATIENCE;
+import static dev.pgleader.TestCandidate.direct;
+import static dev.pgleader.TestCandidate.freshKeyBits;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
@@ -37,7 +37,7 @@ class CloseRaceTest {
             proxy.future().delay(Direction.SERVER_TO_CLIENT, Duration.ofMillis(15));
             for (int round = 0; round < ROUNDS; round++) {
                 String id = "race-" + bits + "-" + round;
-                Candidate candidate = Candidate.start(id, direct(SERVER, proxy.port()), key);
+                TestCandidate candidate = TestCandidate.start(id, direct(SERVER, proxy.port()), key);
                 // A login, the proofs and the try take some 20 round trips of 15 ms.
                 long closeAfterNanos = Duration.ofMillis(
                                 ThreadLocalRandom.current().nextLong(450))
@@ -45,7 +45,7 @@ class CloseRaceTest {
                 long begin = System.nanoTime();
                 await().pollInterval(Duration.ofMillis(1)).until(() -> System.nanoTime() - begin > closeAfterNanos);
                 candidate.close();
-                List<Candidate.Event> events = candidate.events();
+                List<TestCandidate.Event> events = candidate.events();
                 int accepted = proxy.acceptedConnections();
                 assertThat(locks.holders(bits)).isEmpty();
                 assertThat(candidate.elector().isLeader()).isFalse();
@@ -65,7 +65,7 @@ class CloseRaceTest {
         try (LockTable locks = new LockTable(SERVER, PostgresServer.DEFAULT_DATABASE)) {
             String id = "cycle-" + bits;
             for (int cycle = 0; cycle < CYCLES; cycle++) {
-                Candidate candidate = Candidate.start(id, direct(SERVER), key);
+                TestCandidate candidate = TestCandidate.start(id, direct(SERVER), key);
                 if (cycle % 2 == 0) {
                     candidate.awaitElected(1);
                 }
@@ -83,11 +83,11 @@ class CloseRaceTest {
     void closeIsQuickWhenTheDatabaseDoesNotAnswer() throws Exception {
         try (TcpProxy proxy = new TcpProxy(SERVER.port())) {
             proxy.future().flow(TcpProxy.Flow.SWALLOW);
-            Candidate candidate = Candidate.start("unheard", direct(SERVER, proxy.port()), key);
+            TestCandidate candidate = TestCandidate.start("unheard", direct(SERVER, proxy.port()), key);
             await().atMost(PATIENCE).until(() -> proxy.acceptedConnections() > 0);
             long begin = System.nanoTime();
             candidate.close();
-            Duration bound = Candidate.FAST.healthCheckTimeout().multipliedBy(4).plus(PATIENCE);
+            Duration bound = TestCandidate.FAST.healthCheckTimeout().multipliedBy(4).plus(PATIENCE);
             assertThat(Duration.ofNanos(System.nanoTime() - begin)).isLessThan(bound);
             await().atMost(PATIENCE)
                     .untilAsserted(() -> assertThat(threadsOf(key)).isEmpty());

@@ -39,10 +39,29 @@ class ElectorOptionsTest {
         assertThat(options.retryInterval()).isEqualTo(Duration.ofSeconds(1));
         assertThat(options.retryJitter()).isEqualTo(0.2);
         assertThat(options.maxReconnectDelay()).isEqualTo(Duration.ofSeconds(5));
-        assertThat(options.revokeTimeout()).isEqualTo(Duration.ofSeconds(30));
+        assertThat(options.revokeTimeout()).isEqualTo(Duration.ofSeconds(15));
         assertThat(options.coolDown()).isEqualTo(Duration.ofSeconds(2));
         assertThat(options.takeoverDelay()).isSameAs(TakeoverDelay.AUTO);
         assertThat(options.unenforcedLeaseAccepted()).isFalse();
+        assertThat(options.remoteResignation()).isTrue();
+    }
+
+    /** R20: Kubernetes kills a process 30 s after it has asked it to end, and a preStop hook takes its part of that. */
+    @Test
+    void aCloseWithTheDefaultsEndsWithinTwentyFiveSeconds() {
+        ElectorOptions defaults = ElectorOptions.defaults();
+        assertThat(defaults.closeTimeout())
+                .isEqualTo(defaults.revokeTimeout().plus(defaults.healthCheckTimeout().multipliedBy(3)))
+                .isLessThanOrEqualTo(Duration.ofSeconds(25));
+    }
+
+    @Test
+    void theReconnectDelayIsFiveSecondsOrALongerRetryInterval() {
+        assertThat(ElectorOptions.builder()
+                        .retryInterval(Duration.ofSeconds(7))
+                        .build()
+                        .maxReconnectDelay())
+                .isEqualTo(Duration.ofSeconds(7));
     }
 
     @ParameterizedTest
@@ -112,6 +131,7 @@ class ElectorOptionsTest {
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> ElectorOptions.builder()
                         .retryInterval(Duration.ofSeconds(7))
+                        .maxReconnectDelay(Duration.ofSeconds(5))
                         .build())
                 .withMessage("maxReconnectDelay (5000ms) must not be less than retryInterval (7000ms)");
     }
@@ -173,13 +193,14 @@ class ElectorOptionsTest {
                 .revokeTimeout(Duration.ofMillis(7_007))
                 .coolDown(Duration.ofMillis(8_008))
                 .takeoverDelay(TakeoverDelay.of(Duration.ofSeconds(9)))
-                .unenforcedLeaseAccepted(true);
+                .unenforcedLeaseAccepted(true)
+                .remoteResignation(false);
     }
 
     @Test
     void aSliceInTheQueueIsTwoSecondsOrAQuarterOfTheLease() {
         assertThat(ElectorOptions.defaults().queueSlice()).isEqualTo(Duration.ofSeconds(2));
-        assertThat(Candidate.FAST.queueSlice()).isEqualTo(Duration.ofMillis(750));
+        assertThat(TestCandidate.FAST.queueSlice()).isEqualTo(Duration.ofMillis(750));
     }
 
     @Test
@@ -199,7 +220,7 @@ class ElectorOptionsTest {
                 .hasToString(
                         "leaseDuration=20001ms safetyMargin=2002ms trustWindow=17999ms healthCheckInterval=4003ms"
                                 + " healthCheckTimeout=5004ms retryInterval=1005ms retryJitter=0.25"
-                                + " acquisitionMode=QUEUE queueSlice=3009ms maxReconnectDelay=6006ms revokeTimeout=7007ms coolDown=8008ms takeoverDelay=PT9S unenforcedLeaseAccepted=true");
+                                + " acquisitionMode=QUEUE queueSlice=3009ms maxReconnectDelay=6006ms revokeTimeout=7007ms coolDown=8008ms takeoverDelay=PT9S unenforcedLeaseAccepted=true remoteResignation=false");
         assertThat(ElectorOptions.defaults().toString()).contains("takeoverDelay=AUTO");
         assertThat(TakeoverDelay.NONE).hasToString("NONE");
     }

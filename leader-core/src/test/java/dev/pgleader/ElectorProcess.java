@@ -95,7 +95,7 @@ final class ElectorProcess {
                 case "close" -> elector.close();
                 case "ask-to-resign" -> {
                     // It fails while there is no session, which is a part of the game.
-                    var unused = elector.requestResign();
+                    var unused = elector.requestResignation();
                 }
                 default -> throw new IllegalArgumentException(command);
             }

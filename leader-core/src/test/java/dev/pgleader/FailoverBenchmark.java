@@ -2,7 +2,7 @@ package dev.pgleader;
 
 import static dev.pgleader.AcquisitionMode.POLL;
 import static dev.pgleader.AcquisitionMode.QUEUE;
-import static dev.pgleader.Candidate.PATIENCE;
+import static dev.pgleader.TestCandidate.PATIENCE;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.pgleader.testkit.JavaProcess;

@@ -1,9 +1,9 @@
 package dev.pgleader;
 
-import static dev.pgleader.Candidate.FAST;
-import static dev.pgleader.Candidate.PATIENCE;
-import static dev.pgleader.Candidate.direct;
-import static dev.pgleader.Candidate.freshKey;
+import static dev.pgleader.TestCandidate.FAST;
+import static dev.pgleader.TestCandidate.PATIENCE;
+import static dev.pgleader.TestCandidate.direct;
+import static dev.pgleader.TestCandidate.freshKey;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
@@ -40,14 +40,14 @@ class FailoverTimesTest {
                 .build();
         List<Long> micros = new ArrayList<>();
         try (Connection operator = SERVER.connect();
-                Candidate leader =
-                        Candidate.start("leader", direct(SERVER), key, builder -> builder.options(options))) {
+                TestCandidate leader =
+                        TestCandidate.start("leader", direct(SERVER), key, builder -> builder.options(options))) {
             for (int term = 1; term <= ROUNDS; term++) {
                 leader.awaitElected(term);
                 String terminate = "SELECT pg_terminate_backend(" + leader.backendPid() + ")";
                 long terminatedAt = System.nanoTime();
                 Sql.execute(operator, terminate);
-                Candidate.Event revoked = leader.awaitRevoked(term);
+                TestCandidate.Event revoked = leader.awaitRevoked(term);
                 assertThat(revoked.reason()).isEqualTo(RevocationReason.SESSION_LOST);
                 micros.add(TimeUnit.NANOSECONDS.toMicros(revoked.atNanos() - terminatedAt));
             }
@@ -65,24 +65,24 @@ class FailoverTimesTest {
                 .coolDown(Duration.ofMillis(250))
                 .build();
         List<Long> micros = new ArrayList<>();
-        try (Candidate first = Candidate.start("first", direct(SERVER), key, builder -> builder.options(options))) {
+        try (TestCandidate first = TestCandidate.start("first", direct(SERVER), key, builder -> builder.options(options))) {
             first.awaitElected(1);
-            try (Candidate second =
-                    Candidate.start("second", direct(SERVER), key, builder -> builder.options(options))) {
-                Candidate from = first;
-                Candidate to = second;
+            try (TestCandidate second =
+                    TestCandidate.start("second", direct(SERVER), key, builder -> builder.options(options))) {
+                TestCandidate from = first;
+                TestCandidate to = second;
                 for (int round = 0; round < ROUNDS; round++) {
                     to.backendPid();
                     long terms = to.elector().status().terms();
-                    Candidate resigning = from;
-                    Candidate successor = to;
+                    TestCandidate resigning = from;
+                    TestCandidate successor = to;
                     // It hears of the release only as a candidate that isn't cooling down.
                     await().atMost(PATIENCE)
                             .until(() ->
                                     successor.elector().status().knownLeader().isPresent());
                     long resignedAt = System.nanoTime();
                     from.elector().resign().get(20, TimeUnit.SECONDS);
-                    Candidate.Event elected = to.awaitElected(terms + 1);
+                    TestCandidate.Event elected = to.awaitElected(terms + 1);
                     micros.add(TimeUnit.NANOSECONDS.toMicros(elected.atNanos() - resignedAt));
                     // The one that resigned is to be a candidate again before its turn comes.
                     await().atMost(PATIENCE)

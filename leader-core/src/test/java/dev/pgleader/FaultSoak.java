@@ -81,7 +81,7 @@ final class FaultSoak implements AutoCloseable {
     }
 
     private final Random random;
-    private final long bits = Candidate.freshKeyBits();
+    private final long bits = TestCandidate.freshKeyBits();
     private final PostgresServer server = PostgresServer.launch();
     private final List<Node> nodes = new ArrayList<>();
     private final List<Led> led = new ArrayList<>();

@@ -11,7 +11,7 @@ import java.util.concurrent.Executors;
 final class HandDrivenExecutor implements Executor {
 
     private static final ExecutorService WORKER =
-            Executors.newSingleThreadExecutor(task -> CallbackQueue.daemon(task, "test-callback"));
+            Executors.newSingleThreadExecutor(task -> CallbackThreads.daemon(task, "test-callback"));
 
     private final Queue<Runnable> tasks = new ConcurrentLinkedQueue<>();
 

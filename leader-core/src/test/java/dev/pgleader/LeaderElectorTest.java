@@ -1,9 +1,9 @@
 package dev.pgleader;
 
-import static dev.pgleader.Candidate.FAST;
-import static dev.pgleader.Candidate.PATIENCE;
-import static dev.pgleader.Candidate.direct;
-import static dev.pgleader.Candidate.freshKeyBits;
+import static dev.pgleader.TestCandidate.FAST;
+import static dev.pgleader.TestCandidate.PATIENCE;
+import static dev.pgleader.TestCandidate.direct;
+import static dev.pgleader.TestCandidate.freshKeyBits;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
@@ -42,8 +42,8 @@ class LeaderElectorTest {
 
     @Test
     void oneOfTwoLeadsAndTheOtherTakesOverWhenItCloses() throws Exception {
-        try (Candidate first = Candidate.startLeader("first", direct(SERVER), key);
-                Candidate second = Candidate.start("second", direct(SERVER), key)) {
+        try (TestCandidate first = TestCandidate.startLeader("first", direct(SERVER), key);
+                TestCandidate second = TestCandidate.start("second", direct(SERVER), key)) {
             int holder = first.backendPid();
             assertThat(LOCKS.holders(bits)).containsExactly(holder);
             assertThat(second.backendPid()).isNotEqualTo(holder);
@@ -62,8 +62,8 @@ class LeaderElectorTest {
 
     @Test
     void statusTellsWhatIsNeededOnAHealthPage() {
-        try (Candidate leader = Candidate.startLeader("leader", direct(SERVER), key);
-                Candidate follower = Candidate.start("follower", direct(SERVER), key)) {
+        try (TestCandidate leader = TestCandidate.startLeader("leader", direct(SERVER), key);
+                TestCandidate follower = TestCandidate.start("follower", direct(SERVER), key)) {
             await().atMost(PATIENCE)
                     .ignoreException(NoSuchElementException.class)
                     .untilAsserted(() -> {
@@ -92,12 +92,12 @@ class LeaderElectorTest {
 
     @Test
     void currentLeaderIsReadableFromAnyInstance() throws Exception {
-        try (Candidate follower = Candidate.start("follower", direct(SERVER), key, builder -> builder.paused(true))) {
+        try (TestCandidate follower = TestCandidate.start("follower", direct(SERVER), key, builder -> builder.paused(true))) {
             await().atMost(PATIENCE)
                     .until(() -> follower.elector().status().session().isPresent());
             assertThat(follower.elector().currentLeader().get(20, TimeUnit.SECONDS))
                     .isEmpty();
-            try (Candidate leader = Candidate.startLeader("the-leader", direct(SERVER), key)) {
+            try (TestCandidate leader = TestCandidate.startLeader("the-leader", direct(SERVER), key)) {
                 LeaderInfo info = follower.elector()
                         .currentLeader()
                         .get(20, TimeUnit.SECONDS)
@@ -115,8 +115,8 @@ class LeaderElectorTest {
 
     @Test
     void verifyAsksTheDatabaseNow() throws Exception {
-        try (Candidate leader = Candidate.startLeader("leader", direct(SERVER), key);
-                Candidate follower = Candidate.start("follower", direct(SERVER), key)) {
+        try (TestCandidate leader = TestCandidate.startLeader("leader", direct(SERVER), key);
+                TestCandidate follower = TestCandidate.start("follower", direct(SERVER), key)) {
             long before = System.nanoTime();
             assertThat(leader.elector().verify().get(20, TimeUnit.SECONDS)).isTrue();
             Duration sinceCheck = leader.elector().status().sinceLastCheck().orElseThrow();
@@ -127,8 +127,8 @@ class LeaderElectorTest {
 
     @Test
     void resignLetsAnotherLeadAndStaysACandidate() throws Exception {
-        try (Candidate first = Candidate.startLeader("first", direct(SERVER), key);
-                Candidate second = Candidate.start("second", direct(SERVER), key)) {
+        try (TestCandidate first = TestCandidate.startLeader("first", direct(SERVER), key);
+                TestCandidate second = TestCandidate.start("second", direct(SERVER), key)) {
             second.backendPid();
             first.elector().resign().get(20, TimeUnit.SECONDS);
             assertThat(first.awaitRevoked(1).reason()).isEqualTo(RevocationReason.RESIGNED);
@@ -141,10 +141,10 @@ class LeaderElectorTest {
 
     @Test
     void aResignationCanBeAskedForFromAnyInstanceAndInSql() throws Exception {
-        try (Candidate first = Candidate.startLeader("first", direct(SERVER), key);
-                Candidate second = Candidate.start("second", direct(SERVER), key)) {
+        try (TestCandidate first = TestCandidate.startLeader("first", direct(SERVER), key);
+                TestCandidate second = TestCandidate.start("second", direct(SERVER), key)) {
             second.backendPid();
-            second.elector().requestResign().get(20, TimeUnit.SECONDS);
+            second.elector().requestResignation().get(20, TimeUnit.SECONDS);
             assertThat(first.awaitRevoked(1).reason()).isEqualTo(RevocationReason.RESIGNED);
             second.awaitElected(1);
 
@@ -155,10 +155,10 @@ class LeaderElectorTest {
 
     @Test
     void aPausedInstanceGivesLeadershipUpAndDoesNotCompete() throws Exception {
-        try (Candidate candidate = Candidate.startLeader("only", direct(SERVER), key)) {
+        try (TestCandidate candidate = TestCandidate.startLeader("only", direct(SERVER), key)) {
             candidate.elector().pause().get(20, TimeUnit.SECONDS);
             candidate.awaitRevoked(1);
-            try (Candidate other = Candidate.startLeader("other", direct(SERVER), key)) {
+            try (TestCandidate other = TestCandidate.startLeader("other", direct(SERVER), key)) {
                 other.elector().close();
             }
             assertThat(candidate.elector().status().paused()).isTrue();
@@ -172,11 +172,11 @@ class LeaderElectorTest {
     void campaignsOnlyWhenItMay() {
         AtomicInteger asked = new AtomicInteger();
         AtomicReference<Boolean> ready = new AtomicReference<>(false);
-        try (Candidate candidate = Candidate.start(
+        try (TestCandidate candidate = TestCandidate.start(
                 "gated",
                 direct(SERVER),
                 key,
-                builder -> builder.campaignWhen(() -> {
+                builder -> builder.campaignCondition(() -> {
                     if (asked.incrementAndGet() == 1) {
                         throw new IllegalStateException("not even that is ready");
                     }
@@ -191,7 +191,7 @@ class LeaderElectorTest {
 
     @Test
     void aListenerAddedLateIsToldAndARemovedOneIsToldTheEnd() {
-        try (Candidate leader = Candidate.startLeader("leader", direct(SERVER), key)) {
+        try (TestCandidate leader = TestCandidate.startLeader("leader", direct(SERVER), key)) {
             BlockingQueue<String> told = new LinkedBlockingQueue<>();
             Registration registration = leader.elector().addListener(new LeadershipListener() {
                 @Override
@@ -215,8 +215,8 @@ class LeaderElectorTest {
 
     @Test
     void waitsForLeadershipAsLongAsItIsTold() throws Exception {
-        try (Candidate leader = Candidate.startLeader("leader", direct(SERVER), key);
-                Candidate follower = Candidate.start("follower", direct(SERVER), key)) {
+        try (TestCandidate leader = TestCandidate.startLeader("leader", direct(SERVER), key);
+                TestCandidate follower = TestCandidate.start("follower", direct(SERVER), key)) {
             assertThat(leader.elector().awaitLeadership(Duration.ZERO)).isPresent();
             assertThat(follower.elector().awaitLeadership(Duration.ofMillis(50)))
                     .isEmpty();
@@ -230,8 +230,8 @@ class LeaderElectorTest {
 
     @Test
     void runIfLeaderRunsOnlyOnTheLeader() {
-        try (Candidate leader = Candidate.startLeader("leader", direct(SERVER), key);
-                Candidate follower = Candidate.start("follower", direct(SERVER), key)) {
+        try (TestCandidate leader = TestCandidate.startLeader("leader", direct(SERVER), key);
+                TestCandidate follower = TestCandidate.start("follower", direct(SERVER), key)) {
             AtomicReference<Leadership> given = new AtomicReference<>();
             assertThat(leader.elector().runIfLeader(given::set)).isTrue();
             assertThat(given.get().term()).isEqualTo(1);
@@ -241,7 +241,7 @@ class LeaderElectorTest {
 
     @Test
     void workWhileLeaderIsInterruptedAndHasEndedBeforeTheLockIsFree() throws Exception {
-        try (Candidate leader = Candidate.startLeader("leader", direct(SERVER), key)) {
+        try (TestCandidate leader = TestCandidate.startLeader("leader", direct(SERVER), key)) {
             CountDownLatch started = new CountDownLatch(1);
             CountDownLatch interrupted = new CountDownLatch(1);
             CountDownLatch mayEnd = new CountDownLatch(1);
@@ -270,7 +270,7 @@ class LeaderElectorTest {
     @Test
     void workThatFailsStepsDown() throws Exception {
         AtomicInteger runs = new AtomicInteger();
-        try (Candidate leader = Candidate.startLeader("leader", direct(SERVER), key)) {
+        try (TestCandidate leader = TestCandidate.startLeader("leader", direct(SERVER), key)) {
             leader.elector().runWhileLeader(leadership -> {
                 if (runs.incrementAndGet() == 1) {
                     throw new IllegalStateException("the work of the first term fails");
@@ -286,7 +286,7 @@ class LeaderElectorTest {
 
     @Test
     void workThatFailsAgainAndAgainWaitsLongerEachTime() {
-        try (Candidate leader = Candidate.start("leader", direct(SERVER), key)) {
+        try (TestCandidate leader = TestCandidate.start("leader", direct(SERVER), key)) {
             leader.elector().runWhileLeader(leadership -> {
                 throw new IllegalStateException("the work never goes well");
             });
@@ -298,7 +298,7 @@ class LeaderElectorTest {
 
     @Test
     void stopsAndStartsAgain() throws Exception {
-        try (Candidate candidate = Candidate.startLeader("only", direct(SERVER), key)) {
+        try (TestCandidate candidate = TestCandidate.startLeader("only", direct(SERVER), key)) {
             for (int term = 2; term <= 4; term++) {
                 candidate.elector().stop();
                 assertThat(LOCKS.holders(bits)).isEmpty();
@@ -313,7 +313,7 @@ class LeaderElectorTest {
 
     @Test
     void aClosedElectorStaysClosed() {
-        Candidate candidate = Candidate.startLeader("only", direct(SERVER), key);
+        TestCandidate candidate = TestCandidate.startLeader("only", direct(SERVER), key);
         candidate.close();
         candidate.close();
         assertThat(candidate.elector().isLeader()).isFalse();
@@ -325,7 +325,7 @@ class LeaderElectorTest {
 
     @Test
     void closeAndResignMayBeCalledInsideACallback() {
-        Candidate closing = Candidate.start("closing", direct(SERVER), key, builder -> {});
+        TestCandidate closing = TestCandidate.start("closing", direct(SERVER), key, builder -> {});
         try (closing) {
             closing.elector().addListener(new LeadershipListener() {
                 @Override
@@ -350,9 +350,9 @@ class LeaderElectorTest {
         SERVER.createDatabase(database);
         ConnectionSource elsewhere =
                 ConnectionSource.of(SERVER.url(database), SERVER.superuser(), SERVER.superuserPassword());
-        try (Candidate here = Candidate.startLeader("here", direct(SERVER), key);
-                Candidate there = Candidate.startLeader("there", elsewhere, key);
-                Candidate third = Candidate.start("third", direct(SERVER), key)) {
+        try (TestCandidate here = TestCandidate.startLeader("here", direct(SERVER), key);
+                TestCandidate there = TestCandidate.startLeader("there", elsewhere, key);
+                TestCandidate third = TestCandidate.start("third", direct(SERVER), key)) {
             third.backendPid();
             assertThat(here.elector().isLeader()).isTrue();
             assertThat(there.elector().status().session().orElseThrow().database())

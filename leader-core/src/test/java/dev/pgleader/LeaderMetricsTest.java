@@ -1,8 +1,8 @@
 package dev.pgleader;
 
-import static dev.pgleader.Candidate.PATIENCE;
-import static dev.pgleader.Candidate.direct;
-import static dev.pgleader.Candidate.freshKey;
+import static dev.pgleader.TestCandidate.PATIENCE;
+import static dev.pgleader.TestCandidate.direct;
+import static dev.pgleader.TestCandidate.freshKey;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
@@ -61,7 +61,7 @@ class LeaderMetricsTest {
 
     @Test
     void metersTellWhatHappened() {
-        try (Candidate candidate = Candidate.start("metered", direct(PostgresServer.shared()), freshKey())) {
+        try (TestCandidate candidate = TestCandidate.start("metered", direct(PostgresServer.shared()), freshKey())) {
             new LeaderMetrics(candidate.elector()).bindTo(registry);
             candidate.awaitElected(1);
             var unused = candidate.elector().resign();

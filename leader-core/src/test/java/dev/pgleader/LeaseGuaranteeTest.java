@@ -1,8 +1,8 @@
 package dev.pgleader;
 
-import static dev.pgleader.Candidate.PATIENCE;
-import static dev.pgleader.Candidate.direct;
-import static dev.pgleader.Candidate.freshKeyBits;
+import static dev.pgleader.TestCandidate.PATIENCE;
+import static dev.pgleader.TestCandidate.direct;
+import static dev.pgleader.TestCandidate.freshKeyBits;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.pgleader.lock.LockKey;
@@ -28,7 +28,7 @@ class LeaseGuaranteeTest {
     private static final int ROUNDS = Integer.getInteger("lease.rounds", 30);
     private static final int ROUNDS_AT_A_TIME = 10;
 
-    private static final ElectorOptions SHORT_LEASE = Candidate.FAST.toBuilder()
+    private static final ElectorOptions SHORT_LEASE = TestCandidate.FAST.toBuilder()
             .leaseDuration(Duration.ofMillis(1200))
             .safetyMargin(Duration.ofMillis(200))
             .healthCheckInterval(Duration.ofMillis(200))
@@ -68,11 +68,11 @@ class LeaseGuaranteeTest {
         LockKey key = LockKey.of(bits);
         try (TcpProxy proxy = new TcpProxy(SERVER.port());
                 LockTable locks = new LockTable(SERVER, PostgresServer.DEFAULT_DATABASE);
-                Candidate cutOff = Candidate.start(
+                TestCandidate cutOff = TestCandidate.start(
                         "cut-off", direct(SERVER, proxy.port()), key, builder -> builder.options(SHORT_LEASE))) {
             cutOff.awaitElected(1);
-            try (Candidate other =
-                    Candidate.start("other", direct(SERVER), key, builder -> builder.options(SHORT_LEASE))) {
+            try (TestCandidate other =
+                    TestCandidate.start("other", direct(SERVER), key, builder -> builder.options(SHORT_LEASE))) {
                 other.backendPid();
                 int oldHolder = cutOff.backendPid();
                 proxy.all().flow(Flow.SWALLOW);

@@ -95,7 +95,7 @@ class ListenerDispatcherTest {
     }
 
     private Leadership term(long number) {
-        return new Leadership("test", number, Instant.EPOCH, new Lease(ticker, ticker.nanos() + 1_000));
+        return new Leadership("test", number, Instant.EPOCH, TestLeases.of(ticker, 1_000));
     }
 
     private Leadership elect(long number) {

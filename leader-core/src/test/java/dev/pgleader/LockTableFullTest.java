@@ -3,7 +3,6 @@ package dev.pgleader;
 import static dev.pgleader.ScriptedSession.fault;
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.pgleader.ScriptedElection.Job;
 import dev.pgleader.lock.LockSessionException.Fault;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -17,25 +16,24 @@ import org.junit.jupiter.api.Test;
 class LockTableFullTest {
 
     private final ScriptedElection election = new ScriptedElection(ElectorOptions.defaults(), new Random(1));
-    private final List<Job> jobs = new ArrayList<>();
+    private final List<ScriptedCandidate> candidates = new ArrayList<>();
 
     /** Admits candidates with keys from {@code first} on. */
     private void admit(int first, int count) {
         for (int key = first; key < first + count; key++) {
-            Job job = election.candidate(key);
-            job.admit();
-            jobs.add(job);
+            ScriptedCandidate candidate = election.candidate(key);
+            candidate.admit();
+            candidates.add(candidate);
         }
     }
 
     private long leading() {
-        return jobs.stream().filter(Job::leads).count();
+        return candidates.stream().filter(ScriptedCandidate::leads).count();
     }
 
     /** From now on the server has room for so many locks of this session; a try that wants more gets what there is. */
     private void makeRoomFor(int locks) {
-        ScriptedSession session = election.session();
-        session.capacity = locks;
+        election.session().capacity = locks;
     }
 
     @Test
@@ -53,11 +51,11 @@ class LockTableFullTest {
         assertThat(election.journal())
                 .doesNotContain("abort", "open")
                 .noneMatch(entry -> entry.startsWith("onRevoked"));
-        Outage shortage = election.loop.shortage();
+        Problem shortage = election.loop.acquisition().problem();
         assertThat(shortage).isNotNull();
         assertThat(shortage.fault()).isEqualTo(Fault.LOCK_TABLE_FULL);
         assertThat(shortage.message()).contains("beside the 3 of this group", "max_locks_per_transaction");
-        assertThat(election.loop.view().outage()).isNull();
+        assertThat(election.loop.view().problem()).isNull();
     }
 
     @Test
@@ -76,7 +74,7 @@ class LockTableFullTest {
         makeRoomFor(2);
         election.run(ElectorOptions.DEFAULT_MAX_RECONNECT_DELAY.multipliedBy(2));
         assertThat(leading()).isEqualTo(2);
-        assertThat(election.loop.shortage()).isNull();
+        assertThat(election.loop.acquisition().problem()).isNull();
     }
 
     @Test
@@ -100,7 +98,7 @@ class LockTableFullTest {
         election.journal();
         admit(2, 10);
         election.turn();
-        assertThat(election.journal()).containsSubsequence("try 10 keys", "check", "give back 5 keys");
+        assertThat(election.journal()).containsSubsequence("try 10 keys", "check", "release 5 keys");
     }
 
     @Test
@@ -126,37 +124,24 @@ class LockTableFullTest {
     void aReleaseThatTheServerCantTellOfIsARelease() {
         admit(1, 2);
         election.run(Duration.ofMillis(1));
-        election.session().releases.add(fault(Fault.LOCK_TABLE_FULL));
-        Job resigning = jobs.get(0);
+        election.session().tellings.add(() -> false);
+        ScriptedCandidate resigning = candidates.get(0);
         resigning.resign();
         election.run(Duration.ofMillis(1));
         assertThat(resigning.released).isCompleted();
-        assertThat(jobs.get(1).leads()).isTrue();
+        assertThat(candidates.get(1).leads()).isTrue();
         assertThat(election.session().isEnded()).isFalse();
-    }
-
-    @Test
-    void anAnnouncementThatTheServerHasNoRoomForIsMadeLater() {
-        admit(1, 1);
-        election.opens.add(() -> {
-            ScriptedSession session = election.newSession();
-            session.announcements.add(fault(Fault.LOCK_TABLE_FULL));
-            return session;
-        });
-        election.run(ElectorOptions.DEFAULT_HEALTH_CHECK_INTERVAL);
-        assertThat(election.journal().stream().filter(entry -> entry.startsWith("announce \"elected bigint:1 ")))
-                .hasSize(2);
-        assertThat(leading()).isEqualTo(1);
     }
 
     @Test
     void aCandidateThatWaitsInTheQueueWaitsForRoomAsWell() {
         ScriptedElection queueing = new ScriptedElection(
                 ElectorOptions.builder().acquisitionMode(AcquisitionMode.QUEUE).build());
-        Job follower = queueing.follower();
-        queueing.session().queueings.add(fault(Fault.LOCK_TABLE_FULL));
+        ScriptedCandidate follower = queueing.follower();
+        queueing.session().capacity = 0;
+        queueing.session().queueings.add(() -> true);
         queueing.loop.await(Duration.ofSeconds(1).toNanos());
-        assertThat(queueing.loop.shortage()).isNotNull();
+        assertThat(queueing.loop.acquisition().problem()).isNotNull();
         assertThat(follower.leads()).isFalse();
         assertThat(queueing.session().isEnded()).isFalse();
 
@@ -165,7 +150,7 @@ class LockTableFullTest {
         assertThat(queueing.journal()).as("while there is no room").isEmpty();
         queueing.turnAfter(ElectorOptions.DEFAULT_MAX_RECONNECT_DELAY.multipliedBy(2));
         queueing.loop.await(Duration.ofSeconds(1).toNanos());
-        assertThat(queueing.journal()).endsWith("try [bigint:1]", "queue bigint:1 for 2000 ms");
+        assertThat(queueing.journal()).containsSubsequence("try [bigint:1]", "queue bigint:1 for 2000 ms");
     }
 
     @Test
@@ -175,10 +160,10 @@ class LockTableFullTest {
         makeRoomFor(1);
         admit(2, 1);
         election.run(Duration.ofMillis(1));
-        assertThat(election.loop.shortage()).isNotNull();
+        assertThat(election.loop.acquisition().problem()).isNotNull();
         election.session().checks.add(fault(Fault.CONNECTION_LOST));
         election.run(ElectorOptions.DEFAULT_HEALTH_CHECK_INTERVAL.multipliedBy(2));
         assertThat(leading()).isEqualTo(2);
-        assertThat(election.loop.shortage()).isNull();
+        assertThat(election.loop.acquisition().problem()).isNull();
     }
 }

@@ -1,12 +1,15 @@
 package dev.pgleader;
 
 import java.time.Duration;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 
-/** A clock that stands still until a test moves it. Thread-safe. */
+/** Two clocks that stand still until a test moves them, together or only one. Thread-safe. */
 final class ManualTicker implements Ticker {
 
     private final AtomicLong nanos;
+    /** In nanoseconds, too, so that many small steps add up. */
+    private final AtomicLong wallNanos = new AtomicLong(TimeUnit.DAYS.toNanos(20_000));
 
     ManualTicker(long startNanos) {
         this.nanos = new AtomicLong(startNanos);
@@ -22,11 +25,27 @@ final class ManualTicker implements Ticker {
         return nanos.get();
     }
 
+    @Override
+    public long wallMillis() {
+        return TimeUnit.NANOSECONDS.toMillis(wallNanos.get());
+    }
+
     void advance(Duration duration) {
-        nanos.addAndGet(duration.toNanos());
+        advanceNanos(duration.toNanos());
     }
 
     void advanceNanos(long duration) {
         nanos.addAndGet(duration);
+        wallNanos.addAndGet(duration);
+    }
+
+    /** The machine is suspended: the monotonic clock stands still. */
+    void suspend(Duration duration) {
+        wallNanos.addAndGet(duration.toNanos());
+    }
+
+    /** Somebody sets the wall clock; by a negative duration, back. */
+    void stepWallClock(Duration duration) {
+        wallNanos.addAndGet(duration.toNanos());
     }
 }

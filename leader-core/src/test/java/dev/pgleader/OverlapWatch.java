@@ -19,8 +19,8 @@ final class OverlapWatch implements AutoCloseable {
     private final Thread thread;
     private volatile boolean over;
 
-    OverlapWatch(Candidate... candidates) {
-        electors = Stream.of(candidates).map(Candidate::elector).toList();
+    OverlapWatch(TestCandidate... candidates) {
+        electors = Stream.of(candidates).map(TestCandidate::elector).toList();
         thread = new Thread(this::watch, "overlap watch");
         thread.setDaemon(true);
         thread.start();

@@ -1,9 +1,9 @@
 package dev.pgleader;
 
-import static dev.pgleader.Candidate.FAST;
-import static dev.pgleader.Candidate.PATIENCE;
-import static dev.pgleader.Candidate.direct;
-import static dev.pgleader.Candidate.freshKeyBits;
+import static dev.pgleader.TestCandidate.FAST;
+import static dev.pgleader.TestCandidate.PATIENCE;
+import static dev.pgleader.TestCandidate.direct;
+import static dev.pgleader.TestCandidate.freshKeyBits;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
@@ -53,18 +53,18 @@ class PoolerElectionTest {
                         PgBouncer.before(SERVER).poolMode(mode).poolSize(4).launch();
                 TcpProxy network = new TcpProxy(pooler.port());
                 LockTable locks = new LockTable(SERVER, PostgresServer.DEFAULT_DATABASE);
-                Candidate first = Candidate.start(
+                TestCandidate first = TestCandidate.start(
                         "first",
                         direct(SERVER, network.port()),
                         key,
                         builder -> builder.observer(counting(firstRefused)));
-                Candidate second = Candidate.start(
+                TestCandidate second = TestCandidate.start(
                         "second",
                         direct(SERVER, network.port()),
                         key,
                         builder -> builder.observer(counting(secondRefused)))) {
             await().atMost(PATIENCE).until(() -> firstRefused.get() >= REFUSALS && secondRefused.get() >= REFUSALS);
-            for (Candidate candidate : List.of(first, second)) {
+            for (TestCandidate candidate : List.of(first, second)) {
                 LeaderStatus.Problem problem =
                         candidate.elector().status().problem().orElseThrow();
                 assertThat(problem.fault()).isEqualTo(Fault.SHARED_BACKEND);
@@ -108,8 +108,8 @@ class PoolerElectionTest {
                 LockTable locks = new LockTable(SERVER, PostgresServer.DEFAULT_DATABASE);
                 JavaProcess leader = ElectorProcess.start(SERVER, network.port(), bits, "leader", options)) {
             leader.awaitLine("elected 1", PATIENCE);
-            try (Candidate other =
-                    Candidate.start("other", direct(SERVER, pooler.port()), key, builder -> builder.options(options))) {
+            try (TestCandidate other =
+                    TestCandidate.start("other", direct(SERVER, pooler.port()), key, builder -> builder.options(options))) {
                 int pid = other.backendPid();
                 assertThat(locks.holders(bits)).hasSize(1).doesNotContain(pid);
 
@@ -119,7 +119,7 @@ class PoolerElectionTest {
                 } else {
                     leader.pause();
                 }
-                Candidate.Event elected = other.awaitElected(1);
+                TestCandidate.Event elected = other.awaitElected(1);
                 Duration bound = options.leaseDuration()
                         .plus(options.retryInterval().multipliedBy(12).dividedBy(10));
                 assertThat(Duration.ofNanos(elected.atNanos() - silentAt)).isLessThan(bound.plus(PATIENCE));

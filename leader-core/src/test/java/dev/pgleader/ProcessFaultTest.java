@@ -1,6 +1,6 @@
 package dev.pgleader;
 
-import static dev.pgleader.Candidate.freshKeyBits;
+import static dev.pgleader.TestCandidate.freshKeyBits;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
@@ -31,7 +31,7 @@ class ProcessFaultTest {
     void aKilledLeaderIsReplacedWithinARetry() throws Exception { // F18
         // So long that the kernel frees the lock, which closes the connection, and not the lease.
         ElectorOptions options =
-                Candidate.FAST.toBuilder().leaseDuration(Duration.ofSeconds(60)).build();
+                TestCandidate.FAST.toBuilder().leaseDuration(Duration.ofSeconds(60)).build();
         List<Long> micros = new ArrayList<>();
         JavaProcess leader = ElectorProcess.start(SERVER, SERVER.port(), bits, "first", options);
         leader.awaitLine("elected 1", PATIENCE);
@@ -55,7 +55,7 @@ class ProcessFaultTest {
 
     @Test
     void aStoppedLeaderIsReplacedAndDoesNotLeadWhenItContinues() { // C38
-        ElectorOptions options = Candidate.FAST;
+        ElectorOptions options = TestCandidate.FAST;
         try (JavaProcess stopped = ElectorProcess.start(SERVER, SERVER.port(), bits, "stopped", options)) {
             stopped.awaitLine("elected 1", PATIENCE);
             try (JavaProcess other = ElectorProcess.start(SERVER, SERVER.port(), bits, "other", options)) {
@@ -77,7 +77,7 @@ class ProcessFaultTest {
     @Test
     void aLeaderStoppedForLessThanItsTrustWindowGoesOn() throws Exception { // C38 (a)
         ElectorOptions options =
-                Candidate.FAST.toBuilder().leaseDuration(Duration.ofSeconds(10)).build();
+                TestCandidate.FAST.toBuilder().leaseDuration(Duration.ofSeconds(10)).build();
         try (JavaProcess leader = ElectorProcess.start(SERVER, SERVER.port(), bits, "leader", options);
                 JavaProcess follower = ElectorProcess.start(SERVER, SERVER.port(), bits, "follower", options)) {
             await().atMost(PATIENCE).until(() -> hasElected(leader) || hasElected(follower));
@@ -116,7 +116,7 @@ class ProcessFaultTest {
             LeaderElector elector = LeaderElector.builder()
                     .connectTo(ConnectionSource.of(arguments[0], arguments[1], arguments[2]))
                     .key(LockKey.of(Long.parseLong(arguments[3])))
-                    .options(Candidate.FAST)
+                    .options(TestCandidate.FAST)
                     .build();
             elector.runWhileLeader(leadership -> new CountDownLatch(1).await());
             elector.start();

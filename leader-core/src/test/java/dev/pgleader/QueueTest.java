@@ -1,9 +1,9 @@
 package dev.pgleader;
 
-import static dev.pgleader.Candidate.FAST;
-import static dev.pgleader.Candidate.PATIENCE;
-import static dev.pgleader.Candidate.direct;
-import static dev.pgleader.Candidate.freshKeyBits;
+import static dev.pgleader.TestCandidate.FAST;
+import static dev.pgleader.TestCandidate.PATIENCE;
+import static dev.pgleader.TestCandidate.direct;
+import static dev.pgleader.TestCandidate.freshKeyBits;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
@@ -50,11 +50,11 @@ class QueueTest {
         LOCKS.close();
     }
 
-    private Candidate start(String id) {
-        return Candidate.start(id, direct(SERVER), key, builder -> builder.options(QUEUE));
+    private TestCandidate start(String id) {
+        return TestCandidate.start(id, direct(SERVER), key, builder -> builder.options(QUEUE));
     }
 
-    private static void awaitQueueing(Candidate follower) {
+    private static void awaitQueueing(TestCandidate follower) {
         awaitState(follower.backendPid(), "active");
     }
 
@@ -69,20 +69,20 @@ class QueueTest {
     void theEndOfTheLeadersSessionElectsTheNextWithoutAPoll() throws Exception {
         List<Long> micros = new ArrayList<>();
         try (Connection operator = SERVER.connect();
-                Candidate first = start("first")) {
+                TestCandidate first = start("first")) {
             first.awaitElected(1);
-            try (Candidate second = start("second")) {
-                Candidate leader = first;
-                Candidate follower = second;
+            try (TestCandidate second = start("second")) {
+                TestCandidate leader = first;
+                TestCandidate follower = second;
                 for (int round = 0; round < ROUNDS; round++) {
                     awaitQueueing(follower);
                     long terms = follower.elector().status().terms();
                     String terminate = "SELECT pg_terminate_backend(" + leader.backendPid() + ")";
                     long terminatedAt = System.nanoTime();
                     Sql.execute(operator, terminate);
-                    Candidate.Event elected = follower.awaitElected(terms + 1);
+                    TestCandidate.Event elected = follower.awaitElected(terms + 1);
                     micros.add(TimeUnit.NANOSECONDS.toMicros(elected.atNanos() - terminatedAt));
-                    Candidate next = leader;
+                    TestCandidate next = leader;
                     leader = follower;
                     follower = next;
                 }
@@ -98,9 +98,9 @@ class QueueTest {
 
     @Test
     void resigningHandsOverToTheOneThatWaits() throws Exception {
-        try (Candidate first = start("first")) {
+        try (TestCandidate first = start("first")) {
             first.awaitElected(1);
-            try (Candidate second = start("second")) {
+            try (TestCandidate second = start("second")) {
                 awaitQueueing(second);
                 first.elector().resign().get(10, TimeUnit.SECONDS);
                 second.awaitElected(1);
@@ -117,10 +117,10 @@ class QueueTest {
                 .leaseDuration(Duration.ofSeconds(20))
                 .queueSlice(Duration.ofSeconds(10))
                 .build();
-        try (Candidate leader = start("leader");
+        try (TestCandidate leader = start("leader");
                 LogCapture log = LogCapture.of(ElectionLoop.class.getPackageName(), Level.WARN)) {
             leader.awaitElected(1);
-            Candidate follower = Candidate.start("follower", direct(SERVER), key, builder -> builder.options(patient));
+            TestCandidate follower = TestCandidate.start("follower", direct(SERVER), key, builder -> builder.options(patient));
             awaitQueueing(follower);
             int pid = follower.backendPid();
             long start = System.nanoTime();
@@ -138,9 +138,9 @@ class QueueTest {
     @Test
     void anIndexBuiltConcurrentlyMeanwhileEndsWithinAFewSlices() throws Exception {
         SERVER.execute("CREATE TABLE IF NOT EXISTS queue_test (id int)");
-        try (Candidate leader = start("leader")) {
+        try (TestCandidate leader = start("leader")) {
             leader.awaitElected(1);
-            try (Candidate follower = start("follower");
+            try (TestCandidate follower = start("follower");
                     Connection operator = SERVER.connect()) {
                 awaitQueueing(follower);
                 int pid = follower.backendPid();
@@ -170,12 +170,12 @@ class QueueTest {
             ElectorOptions options =
                     QUEUE.toBuilder().queueSlice(Duration.ofMillis(100)).build();
             LockKey own = LockKey.of(1);
-            try (Candidate leader =
-                            Candidate.start("leader", direct(logging), own, builder -> builder.options(options));
+            try (TestCandidate leader =
+                            TestCandidate.start("leader", direct(logging), own, builder -> builder.options(options));
                     Connection operator = logging.connect()) {
                 leader.awaitElected(1);
-                try (Candidate follower =
-                        Candidate.start("follower", direct(logging), own, builder -> builder.options(options))) {
+                try (TestCandidate follower =
+                        TestCandidate.start("follower", direct(logging), own, builder -> builder.options(options))) {
                     int pid = follower.backendPid();
                     for (int slice = 0; slice < 5; slice++) {
                         awaitSliceOf(operator, pid);

@@ -3,7 +3,7 @@ package dev.pgleader;
 import static dev.pgleader.ScriptedSession.fault;
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.pgleader.ScriptedElection.Job;
+import dev.pgleader.lock.LockSession.Notification;
 import dev.pgleader.lock.LockSessionException.Fault;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -37,14 +37,15 @@ class QueueingTest {
             await(election.turn());
         }
         assertThat(election.journal())
+                .filteredOn(entry -> !entry.startsWith("look"))
                 .containsOnly("queue bigint:1 for 2000 ms")
                 .hasSize(5);
     }
 
     @Test
     void aKeyThatIsGrantedLeadsAfterACheck() {
-        Job follower = election.follower();
-        election.server.takenByOthers.clear();
+        ScriptedCandidate follower = election.follower();
+        election.server.freeAll();
         await(SLICE);
         assertThat(follower.leads()).isTrue();
         assertThat(election.journal()).containsExactly("queue bigint:1 for 2000 ms", "check");
@@ -52,8 +53,8 @@ class QueueingTest {
 
     @Test
     void aGrantThatTheCheckDoesNotShowIsNoLeadership() {
-        Job follower = election.follower();
-        election.server.takenByOthers.clear();
+        ScriptedCandidate follower = election.follower();
+        election.server.freeAll();
         election.session().checks.add(Set::of);
         await(SLICE);
         assertThat(follower.leads()).isFalse();
@@ -63,12 +64,12 @@ class QueueingTest {
     @ParameterizedTest
     @EnumSource(value = Fault.class, mode = EnumSource.Mode.EXCLUDE, names = "LOCK_TABLE_FULL")
     void aSessionThatFailsInTheQueueIsGivenUp(Fault fault) {
-        Job follower = election.follower();
+        ScriptedCandidate follower = election.follower();
         election.session().queueings.add(fault(fault));
         await(SLICE);
         assertThat(election.journal()).containsExactly("queue bigint:1 for 2000 ms", "abort, nobody leading");
         assertThat(follower.leads()).isFalse();
-        assertThat(election.loop.view().outage()).isNotNull();
+        assertThat(election.loop.view().problem()).isNotNull();
     }
 
     @Test
@@ -77,9 +78,12 @@ class QueueingTest {
                 .acquisitionMode(AcquisitionMode.QUEUE)
                 .takeoverDelay(TakeoverDelay.of(Duration.ofSeconds(15)))
                 .build());
-        Job follower = delayed.follower();
-        delayed.server.takenByOthers.clear();
-        delayed.session().waits.add(() -> List.of("released bigint:1"));
+        ScriptedCandidate follower = delayed.follower();
+        delayed.server.freeAll();
+        delayed.session()
+                .waits
+                .add(() -> List.of(new Notification(
+                        ScriptedSession.Server.ELSEWHERE.backendPid(), "released bigint:1")));
         delayed.loop.await(SLICE.toNanos());
         assertThat(follower.leads()).isTrue();
     }
@@ -90,8 +94,8 @@ class QueueingTest {
                 .acquisitionMode(AcquisitionMode.QUEUE)
                 .takeoverDelay(TakeoverDelay.of(Duration.ofSeconds(15)))
                 .build());
-        Job follower = delayed.follower();
-        delayed.server.takenByOthers.clear();
+        ScriptedCandidate follower = delayed.follower();
+        delayed.server.freeAll();
         delayed.loop.await(SLICE.toNanos());
         assertThat(follower.role()).isEqualTo(LeaderStatus.Role.TAKING_OVER);
     }
@@ -105,8 +109,8 @@ class QueueingTest {
 
     @Test
     void aCandidateThatMustNotCompeteDoesNotQueue() {
-        Job follower = election.follower();
-        follower.signal(new Candidacy.Pause());
+        ScriptedCandidate follower = election.follower();
+        follower.signal(new CandidateState.Pause());
         election.turn();
         await(SLICE);
         assertThat(election.journal()).isEmpty();
@@ -115,9 +119,9 @@ class QueueingTest {
     @Test
     void aCandidateQueuesOnlyWhileItsConditionHolds() {
         List<Boolean> answers = new ArrayList<>(List.of(true, false));
-        Job follower = election.candidate(1);
-        follower.contender.campaignWhen(() -> answers.size() > 1 ? answers.remove(0) : answers.get(0));
-        election.server.takenByOthers.add(follower.key);
+        ScriptedCandidate follower =
+                election.candidate(1, () -> answers.size() > 1 ? answers.remove(0) : answers.get(0));
+        election.server.take(follower.key);
         follower.admit();
         election.turn();
         election.callbacks.runAll();
@@ -125,7 +129,7 @@ class QueueingTest {
         election.journal();
 
         await(SLICE);
-        assertThat(election.journal()).containsExactly("queue bigint:1 for 2000 ms");
+        assertThat(election.journal()).startsWith("queue bigint:1 for 2000 ms");
         election.callbacks.runAll();
         election.turn();
         await(SLICE);
@@ -134,8 +138,8 @@ class QueueingTest {
 
     @Test
     void whatIsLeftToDoComesFirst() {
-        Job follower = election.follower();
-        follower.signal(new Candidacy.Pause());
+        ScriptedCandidate follower = election.follower();
+        follower.signal(new CandidateState.Pause());
         await(SLICE);
         assertThat(election.journal()).isEmpty();
     }
@@ -150,7 +154,9 @@ class QueueingTest {
         for (int slice = 0; slice < 4; slice++) {
             await(SLICE);
         }
-        assertThat(election.journal().stream().map(entry -> entry.substring(6, 14)))
+        assertThat(election.journal().stream()
+                        .filter(entry -> entry.startsWith("queue"))
+                        .map(entry -> entry.substring(6, 14)))
                 .containsExactly("bigint:1", "bigint:2", "bigint:3", "bigint:1");
     }
 
@@ -162,7 +168,7 @@ class QueueingTest {
         election.turn();
         election.journal();
         await(SLICE);
-        assertThat(election.journal()).containsExactly("queue bigint:1 for 1000 ms");
+        assertThat(election.journal()).startsWith("queue bigint:1 for 1000 ms").noneMatch(entry -> entry.startsWith("try"));
     }
 
     @Test
@@ -172,7 +178,7 @@ class QueueingTest {
         election.turn();
         election.journal();
         await(SLICE);
-        assertThat(election.journal()).containsExactly("queue bigint:2 for 100 ms");
+        assertThat(election.journal()).startsWith("queue bigint:2 for 100 ms");
     }
 
     @Test
@@ -182,7 +188,7 @@ class QueueingTest {
         election.run(ElectorOptions.DEFAULT_HEALTH_CHECK_INTERVAL.minusMillis(50));
         election.journal();
         await(SLICE);
-        assertThat(election.journal()).containsExactly("queue bigint:2 for 50 ms");
+        assertThat(election.journal()).startsWith("queue bigint:2 for 50 ms");
     }
 
     @Test

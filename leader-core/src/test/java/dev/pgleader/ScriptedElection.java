@@ -2,13 +2,17 @@ package dev.pgleader;
 
 import dev.pgleader.ScriptedSession.Answer;
 import dev.pgleader.lock.LockKey;
+import dev.pgleader.lock.LockSession;
+import dev.pgleader.lock.LockSession.Notification;
 import dev.pgleader.lock.LockSessionException;
+import dev.pgleader.lock.LockSessionException.Fault;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Queue;
-import java.util.concurrent.CompletableFuture;
+import java.util.function.BooleanSupplier;
 import java.util.random.RandomGenerator;
 import org.jspecify.annotations.Nullable;
 
@@ -17,100 +21,6 @@ import org.jspecify.annotations.Nullable;
  * were asked and what the listeners were told.
  */
 final class ScriptedElection {
-
-    /** One elector's part, wired to the loop as {@link LeaderElector} does it, with a listener that writes to the journal. */
-    final class Job implements LeadershipListener, ListenerDispatcher.Outcome {
-
-        final LockKey key;
-        final Contender contender;
-        /** Of the last {@link #admit()}. */
-        CompletableFuture<Void> left = new CompletableFuture<>();
-        /** Of the last {@link #resign()}. */
-        CompletableFuture<Void> released = new CompletableFuture<>();
-        /** Of the last {@link #verify()}. */
-        CompletableFuture<Boolean> verified = new CompletableFuture<>();
-        /** Thrown by each onElected. */
-        @Nullable
-        Throwable failsWith;
-
-        private Job(LockKey key) {
-            this.key = key;
-            this.contender = new Contender(key.toString(), key, callbacks, ticker, this);
-            var unused = contender.dispatcher.add(this);
-        }
-
-        void admit() {
-            admit(false);
-        }
-
-        void admit(boolean paused) {
-            CompletableFuture<Void> leaves = new CompletableFuture<>();
-            left = leaves;
-            loop.post(() -> loop.admit(contender, paused, leaves));
-        }
-
-        void signal(Candidacy.Signal signal) {
-            loop.signal(contender, signal);
-        }
-
-        /** As {@link LeaderElector#resign()} does it. */
-        void resign() {
-            CompletableFuture<Void> releases = new CompletableFuture<>();
-            released = releases;
-            loop.post(() -> {
-                contender.untilReleased.add(releases);
-                loop.apply(contender, new Candidacy.StepDown(RevocationReason.RESIGNED));
-            });
-        }
-
-        /** As {@link LeaderElector#verify()} does it. */
-        void verify() {
-            CompletableFuture<Boolean> verifies = new CompletableFuture<>();
-            verified = verifies;
-            loop.post(() -> loop.verify(proven -> contender.completeAside(verifies, proven && contender.leads())));
-        }
-
-        boolean leads() {
-            return contender.leads();
-        }
-
-        LeaderStatus.Role role() {
-            return contender.standing.role();
-        }
-
-        @Override
-        public void onElected(Leadership leadership) throws Exception {
-            journal.add("onElected " + leadership.term());
-            if (failsWith instanceof Exception exception) {
-                throw exception;
-            } else if (failsWith instanceof Error error) {
-                throw error;
-            }
-        }
-
-        @Override
-        public void onRevoked(Leadership leadership, RevocationReason reason) {
-            journal.add("onRevoked " + leadership.term() + " " + reason);
-        }
-
-        @Override
-        public void started(long term) {
-            signal(new Candidacy.Started(term));
-        }
-
-        @Override
-        public void startFailed(long term, Throwable failure) {
-            signal(new Candidacy.StartFailed(term));
-        }
-
-        @Override
-        public void drained(long term) {
-            signal(new Candidacy.Drained(term));
-        }
-
-        @Override
-        public void revokeFailed(long term, Throwable failure) {}
-    }
 
     static final String INSTANCE = "instance-1";
     static final Duration RECONNECT_STEP = Duration.ofMillis(250);
@@ -122,9 +32,11 @@ final class ScriptedElection {
 
     final HandDrivenExecutor callbacks = new HandDrivenExecutor();
     final ElectorOptions options;
+    final Mailbox mailbox = new Mailbox();
     final ElectionLoop loop;
+    final ElectionRequests requests;
     private final List<String> journal = new ArrayList<>();
-    private final List<Job> candidates = new ArrayList<>();
+    private final List<ScriptedCandidate> candidates = new ArrayList<>();
     private @Nullable ScriptedSession latest;
 
     ScriptedElection() {
@@ -140,25 +52,40 @@ final class ScriptedElection {
         this(options, null, random);
     }
 
+    ScriptedElection(ElectorOptions options, RandomGenerator random, Backoff backoff) {
+        this(options, null, random, backoff);
+    }
+
     ScriptedElection(ElectorOptions options, @Nullable Spread spread, RandomGenerator random) {
+        this(options, spread, random, linearBackoff());
+    }
+
+    private ScriptedElection(
+            ElectorOptions options, @Nullable Spread spread, RandomGenerator random, Backoff backoff) {
         this.options = options;
         this.loop = new ElectionLoop(
                 "test",
                 INSTANCE,
                 options,
                 spread,
-                new ElectionLoop.Surroundings(this::open, ticker, random, linearBackoff()));
+                new ElectionLoop.Surroundings(this::open, ticker, random, backoff),
+                mailbox);
+        this.requests = new ElectionRequests(loop, mailbox);
     }
 
-    Job candidate(long key) {
-        Job candidate = new Job(LockKey.of(key));
+    ScriptedCandidate candidate(long key) {
+        return candidate(key, null);
+    }
+
+    ScriptedCandidate candidate(long key, @Nullable BooleanSupplier campaignCondition) {
+        ScriptedCandidate candidate = new ScriptedCandidate(this, LockKey.of(key), campaignCondition);
         candidates.add(candidate);
         return candidate;
     }
 
     /** A candidate that leads and whose listener knows it; its journal begins afterwards. */
-    Job leader() {
-        Job leader = candidate(1);
+    ScriptedCandidate leader() {
+        ScriptedCandidate leader = candidate(1);
         leader.admit();
         turn();
         callbacks.runAll();
@@ -171,22 +98,22 @@ final class ScriptedElection {
     }
 
     /** A candidate for a key that somebody else holds, which takes part from the next turn on. */
-    Job admitFollower(long key) {
-        Job follower = candidate(key);
-        server.takenByOthers.add(follower.key);
+    ScriptedCandidate admitFollower(long key) {
+        ScriptedCandidate follower = candidate(key);
+        server.take(follower.key);
         follower.admit();
         return follower;
     }
 
     /** A candidate that follows somebody else; its journal begins afterwards. */
-    Job follower() {
-        Job follower = admitFollower(1);
+    ScriptedCandidate follower() {
+        ScriptedCandidate follower = admitFollower(1);
         turn();
         journal.clear();
         return follower;
     }
 
-    private ScriptedSession open() throws LockSessionException {
+    private ScriptedSession open(LockSession.Settings settings) throws LockSessionException {
         journal.add("open");
         Answer<ScriptedSession> scripted = opens.poll();
         latest = scripted == null ? newSession() : scripted.give();
@@ -202,7 +129,12 @@ final class ScriptedElection {
     }
 
     private boolean isAnyoneLeading() {
-        return candidates.stream().anyMatch(Job::leads);
+        return candidates.stream().anyMatch(ScriptedCandidate::leads);
+    }
+
+    /** Writes to the journal. */
+    void tell(String entry) {
+        journal.add(entry);
     }
 
     /** The session that was opened last. */
@@ -213,8 +145,11 @@ final class ScriptedElection {
         return latest;
     }
 
-    /** One turn; returns for how long the loop then means to wait. */
+    /** One turn; returns for how long the loop then means to wait. If nobody took part so far, one before it lets them in. */
     Duration turn() {
+        if (loop.isDeserted()) {
+            loop.step();
+        }
         return Duration.ofNanos(loop.step());
     }
 
@@ -224,9 +159,17 @@ final class ScriptedElection {
         return turn();
     }
 
-    /** Has the loop hear notifications while it waits. */
+    /** Has the loop hear notices of another instance, the leader where nothing else is said, while it waits. */
     void hear(String... payloads) {
-        session().waits.add(() -> List.of(payloads));
+        hearFrom(ScriptedSession.Server.ELSEWHERE.backendPid(), payloads);
+    }
+
+    /** Has the loop hear notices that come from a backend. */
+    void hearFrom(int pid, String... payloads) {
+        List<Notification> heard = Arrays.stream(payloads)
+                .map(payload -> new Notification(pid, payload))
+                .toList();
+        session().waits.add(() -> heard);
         loop.await(0);
     }
 
@@ -252,12 +195,8 @@ final class ScriptedElection {
                 throw new AssertionError("The loop spins: " + journal);
             }
             // An election in which nobody takes part has nothing to wait for: its thread ends.
-            ticker.advanceNanos(isDeserted() ? left : Math.min(wait, left));
+            ticker.advanceNanos(loop.isDeserted() ? left : Math.min(wait, left));
         }
-    }
-
-    private boolean isDeserted() {
-        return candidates.stream().allMatch(candidate -> candidate.contender.candidacy.isClosed());
     }
 
     /** What happened since the last call. */
@@ -273,7 +212,7 @@ final class ScriptedElection {
             private int failures;
 
             @Override
-            public Duration afterFailure() {
+            public Duration afterFailure(Fault fault) {
                 return RECONNECT_STEP.multipliedBy(++failures);
             }
 

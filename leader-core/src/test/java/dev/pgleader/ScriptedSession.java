@@ -3,12 +3,14 @@ package dev.pgleader;
 import dev.pgleader.lock.LockKey;
 import dev.pgleader.lock.LockSession;
 import dev.pgleader.lock.LockSessionException;
+import dev.pgleader.lock.LockTableFullException;
 import java.time.Duration;
 import java.util.Collection;
+import java.util.HashMap;
 import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Optional;
 import java.util.Queue;
 import java.util.Set;
 import java.util.concurrent.ConcurrentLinkedQueue;
@@ -30,31 +32,57 @@ final class ScriptedSession implements LockSession {
 
     /** The server behind the sessions of one test. */
     static final class Server {
-        /** The keys that somebody else holds. */
-        final Set<LockKey> takenByOthers = new HashSet<>();
+        /** Somebody else, who leads where nothing else is said. */
+        static final Holder ELSEWHERE = new Holder(4711, "pg-leader/elsewhere");
 
+        /** The keys that somebody else holds, and who does. */
+        private final Map<LockKey, Holder> others = new LinkedHashMap<>();
+
+        /** The backends that may command the sessions. */
+        final Set<Integer> commanders = new HashSet<>();
+
+        String startedAt = "2026-01-01";
+        String statisticsResetAt = "2026-01-01";
         Duration uptime = Duration.ofDays(10);
         int timeline = 1;
         int members = 1;
         int lastBackendPid = 100;
+
+        void take(LockKey key) {
+            take(key, ELSEWHERE);
+        }
+
+        void take(LockKey key, Holder holder) {
+            others.put(key, holder);
+        }
+
+        /** The others hold nothing any more. */
+        void freeAll() {
+            others.clear();
+        }
     }
 
     final Queue<Answer<Set<LockKey>>> tries = new ConcurrentLinkedQueue<>();
     final Queue<Answer<Boolean>> queueings = new ConcurrentLinkedQueue<>();
     final Queue<Answer<Set<LockKey>>> checks = new ConcurrentLinkedQueue<>();
     final Queue<Answer<Void>> releases = new ConcurrentLinkedQueue<>();
-    final Queue<Answer<Void>> announcements = new ConcurrentLinkedQueue<>();
-    final Queue<Answer<List<String>>> waits = new ConcurrentLinkedQueue<>();
-    final Queue<Answer<Optional<Holder>>> holders = new ConcurrentLinkedQueue<>();
+    final Queue<Answer<Boolean>> tellings = new ConcurrentLinkedQueue<>();
+    final Queue<Answer<List<Notification>>> waits = new ConcurrentLinkedQueue<>();
+    final Queue<Answer<Void>> looks = new ConcurrentLinkedQueue<>();
     final Set<LockKey> held = new HashSet<>();
+    /** The groups that it has joined. */
+    final Set<LockKey> joined = new HashSet<>();
     /** How many locks the server has room for; a try that needs more gets what there is, and an error. */
     int capacity = Integer.MAX_VALUE;
 
     /** How many statements have released locks. */
     int releaseStatements;
 
-    /** Whether await() waits; if not, it returns at once. */
+    /** Whether awaitNotifications() waits; if not, it returns at once. */
     boolean waitsForReal;
+
+    /** What each round trip does first, such as taking its time; it may throw what it likes. */
+    Runnable onRoundTrip = () -> {};
 
     private final Semaphore wakeUps = new Semaphore(0);
     private final Server server;
@@ -75,7 +103,7 @@ final class ScriptedSession implements LockSession {
                 "test",
                 "test:5432",
                 "18.0",
-                new ServerRun("", "", server.timeline),
+                new ServerRun(server.startedAt, server.statisticsResetAt, server.timeline),
                 server.uptime,
                 true);
     }
@@ -92,29 +120,38 @@ final class ScriptedSession implements LockSession {
     }
 
     @Override
-    public Set<LockKey> tryLock(Collection<LockKey> keys) throws LockSessionException {
+    public Attempt attempt(Collection<LockKey> keys) throws LockSessionException, LockTableFullException {
         begin("try " + describe(keys));
         if (keys.stream().anyMatch(held::contains)) {
             throw new AssertionError("Tried " + keys + ", of which the session holds " + held + " already");
         }
         Set<LockKey> granted = new HashSet<>(keys);
-        granted.removeAll(server.takenByOthers);
+        granted.removeAll(server.others.keySet());
         if (held.size() + granted.size() > capacity) {
             granted.stream().limit(capacity - held.size()).toList().forEach(held::add);
-            throw new LockSessionException(LockSessionException.Fault.LOCK_TABLE_FULL, "scripted");
+            throw new LockTableFullException("scripted", new IllegalStateException("scripted"));
         }
         granted = answer(tries, Set.copyOf(granted));
         held.addAll(granted);
-        return granted;
+        return new Attempt(granted, holdersOf(keys));
+    }
+
+    private Map<LockKey, Holder> holdersOf(Collection<LockKey> keys) {
+        Map<LockKey, Holder> holders = new HashMap<>(server.others);
+        holders.keySet().retainAll(keys);
+        return holders;
     }
 
     @Override
-    public boolean lockWithin(LockKey key, Duration longest) throws LockSessionException {
+    public boolean waitInQueue(LockKey key, Duration longest) throws LockSessionException, LockTableFullException {
         begin("queue " + key + " for " + longest.toMillis() + " ms");
         if (held.contains(key)) {
             throw new AssertionError("Waits for " + key + ", which the session holds already");
         }
-        boolean granted = answer(queueings, !server.takenByOthers.contains(key));
+        boolean granted = answer(queueings, !server.others.containsKey(key));
+        if (granted && held.size() == capacity) {
+            throw new LockTableFullException("scripted", new IllegalStateException("scripted"));
+        }
         if (granted) {
             held.add(key);
         }
@@ -122,33 +159,46 @@ final class ScriptedSession implements LockSession {
     }
 
     @Override
-    public Set<LockKey> findFree(Collection<LockKey> keys) throws LockSessionException {
+    public Map<LockKey, Holder> findHolders(Collection<LockKey> keys) throws LockSessionException {
         begin("look " + describe(keys));
-        Set<LockKey> free = new HashSet<>(keys);
-        free.removeAll(server.takenByOthers);
-        free.removeAll(held);
-        return free;
+        answer(looks, null);
+        Map<LockKey, Holder> holders = holdersOf(keys);
+        held.stream()
+                .filter(keys::contains)
+                .forEach(key -> holders.put(
+                        key, new Holder(facts.backendPid(), "pg-leader/" + ScriptedElection.INSTANCE)));
+        return holders;
     }
 
     @Override
-    public boolean join(LockKey group) {
+    public boolean join(LockKey group) throws LockSessionException {
         begin("join");
+        if (!joined.add(group)) {
+            throw new AssertionError("Joins " + group + " twice");
+        }
         return true;
     }
 
     @Override
-    public int countMembers(LockKey group) {
-        begin("count members");
-        return server.members;
+    public void leave(LockKey group) throws LockSessionException {
+        begin("leave");
+        if (!joined.remove(group)) {
+            throw new AssertionError("Leaves " + group + ", which it never joined");
+        }
     }
 
     @Override
-    public void giveBack(Collection<LockKey> keys) {
-        begin("give back " + describe(keys));
-        if (!held.containsAll(keys)) {
-            throw new AssertionError("Gives back " + keys + " but holds " + held);
-        }
-        held.removeAll(keys);
+    public int countMembers(LockKey group) throws LockSessionException {
+        begin("count members");
+        return joined.contains(group) ? server.members : server.members - 1;
+    }
+
+    @Override
+    public Set<Integer> findCommanders(Collection<Integer> backendPids) throws LockSessionException {
+        begin("find commanders among " + backendPids.size());
+        Set<Integer> found = new HashSet<>(backendPids);
+        found.retainAll(server.commanders);
+        return found;
     }
 
     @Override
@@ -158,37 +208,28 @@ final class ScriptedSession implements LockSession {
     }
 
     @Override
-    public void release(Map<LockKey, String> notifications) throws LockSessionException {
+    public void release(Collection<LockKey> keys) throws LockSessionException {
         releaseStatements++;
-        for (Map.Entry<LockKey, String> each : notifications.entrySet()) {
-            begin("release " + each.getKey() + " with \"" + each.getValue() + "\"");
-            if (!held.remove(each.getKey())) {
-                throw new AssertionError("Released " + each.getKey() + ", which the session doesn't hold");
-            }
+        begin("release " + describe(keys));
+        if (!held.containsAll(keys)) {
+            throw new AssertionError("Releases " + keys + " but holds " + held);
         }
         answer(releases, null);
+        held.removeAll(keys);
     }
 
     @Override
-    public void announce(List<String> notifications) throws LockSessionException {
-        for (String notification : notifications) {
-            begin("announce \"" + notification + "\"");
-        }
-        answer(announcements, null);
+    public boolean tell(List<String> notifications) throws LockSessionException {
+        begin("tell " + (notifications.size() > 3 ? notifications.size() + " notices" : notifications.toString()));
+        return answer(tellings, true);
     }
 
     @Override
-    public Optional<Holder> findHolder(LockKey key) throws LockSessionException {
-        begin("find " + key);
-        return answer(holders, Optional.empty());
-    }
-
-    @Override
-    public List<String> await(long maxNanos) throws LockSessionException {
+    public List<Notification> awaitNotifications(long maxNanos) throws LockSessionException {
         if (maxNanos < 0) {
             throw new AssertionError("Waits for " + maxNanos + " ns");
         }
-        refuseIfEnded("await");
+        refuseIfEnded("awaitNotifications");
         if (waitsForReal && waits.isEmpty()) {
             try {
                 if (wakeUps.tryAcquire(maxNanos, TimeUnit.NANOSECONDS)) {
@@ -228,11 +269,13 @@ final class ScriptedSession implements LockSession {
     private void end() {
         ended = true;
         held.clear();
+        joined.clear();
     }
 
     private void begin(String call) {
         refuseIfEnded(call);
         journal.accept(call);
+        onRoundTrip.run();
     }
 
     private void refuseIfEnded(String call) {
@@ -241,12 +284,12 @@ final class ScriptedSession implements LockSession {
         }
     }
 
-    private <T> T answer(Queue<Answer<T>> script, T good) throws LockSessionException {
+    private <T extends @Nullable Object> T answer(Queue<Answer<T>> script, T good) throws LockSessionException {
         Answer<T> scripted = script.poll();
         try {
             return scripted == null ? good : scripted.give();
         } catch (LockSessionException e) {
-            failed = e.fault() != LockSessionException.Fault.LOCK_TABLE_FULL;
+            failed = true;
             throw e;
         }
     }

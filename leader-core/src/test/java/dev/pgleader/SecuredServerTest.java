@@ -1,8 +1,8 @@
 package dev.pgleader;
 
-import static dev.pgleader.Candidate.FAST;
-import static dev.pgleader.Candidate.PATIENCE;
-import static dev.pgleader.Candidate.freshKey;
+import static dev.pgleader.TestCandidate.FAST;
+import static dev.pgleader.TestCandidate.PATIENCE;
+import static dev.pgleader.TestCandidate.freshKey;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
@@ -71,7 +71,7 @@ class SecuredServerTest {
                         askedAt.add(System.nanoTime());
                         return current.get();
                     });
-            try (Candidate candidate = Candidate.start("rotating", source, key)) {
+            try (TestCandidate candidate = TestCandidate.start("rotating", source, key)) {
                 candidate.awaitElected(1);
                 int pid = candidate.backendPid();
                 server.execute("ALTER ROLE " + role + " " + refusal);
@@ -130,10 +130,10 @@ class SecuredServerTest {
         ConnectionSource source = ConnectionSource.of(
                 server.url(PostgresServer.DEFAULT_DATABASE, tls), server.superuser(), server.superuserPassword());
         try (Connection operator = server.connect();
-                Candidate first = Candidate.start("first", source, key, builder -> builder.options(patient))) {
+                TestCandidate first = TestCandidate.start("first", source, key, builder -> builder.options(patient))) {
             first.awaitElected(1);
-            try (Candidate second = Candidate.start("second", source, key, builder -> builder.options(patient))) {
-                for (Candidate candidate : List.of(first, second)) {
+            try (TestCandidate second = TestCandidate.start("second", source, key, builder -> builder.options(patient))) {
+                for (TestCandidate candidate : List.of(first, second)) {
                     assertThat(Sql.truth(operator, "SELECT ssl FROM pg_stat_ssl WHERE pid = ?", candidate.backendPid()))
                             .isTrue();
                 }
@@ -145,7 +145,7 @@ class SecuredServerTest {
                 int pid = second.backendPid();
                 long terminatedAt = System.nanoTime();
                 server.terminateBackend(pid);
-                Candidate.Event revoked = second.awaitRevoked(1);
+                TestCandidate.Event revoked = second.awaitRevoked(1);
                 assertThat(revoked.reason()).isEqualTo(RevocationReason.SESSION_LOST);
                 assertThat(Duration.ofNanos(revoked.atNanos() - terminatedAt)).isLessThan(soon);
             }

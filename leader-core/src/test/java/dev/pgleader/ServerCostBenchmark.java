@@ -1,6 +1,6 @@
 package dev.pgleader;
 
-import static dev.pgleader.Candidate.PATIENCE;
+import static dev.pgleader.TestCandidate.PATIENCE;
 
 import dev.pgleader.ServerCost.Cost;
 import dev.pgleader.lock.LockKey;
@@ -61,9 +61,9 @@ class ServerCostBenchmark {
         String suffix = mode.toString().toLowerCase(Locale.ROOT);
         String leaders = "leader_" + suffix;
         String followers = "followers_" + suffix;
-        List<Candidate> candidates = new ArrayList<>();
+        List<TestCandidate> candidates = new ArrayList<>();
         try (ServerCost cost = ServerCost.of(server, leaders, followers)) {
-            Candidate leader = start(leaders, 0, options);
+            TestCandidate leader = start(leaders, 0, options);
             candidates.add(leader);
             leader.awaitElected(1);
             for (int follower = 1; follower <= FOLLOWERS; follower++) {
@@ -98,7 +98,7 @@ class ServerCostBenchmark {
                     handOver.values().stream().mapToLong(Cost::statements).sum(),
                     cost.walBytesOfServer() - walBefore);
         } finally {
-            candidates.forEach(Candidate::close);
+            candidates.forEach(TestCandidate::close);
         }
     }
 
@@ -115,24 +115,24 @@ class ServerCostBenchmark {
                 rows);
     }
 
-    private static Candidate start(String role, int id, ElectorOptions options) {
-        return Candidate.start(
+    private static TestCandidate start(String role, int id, ElectorOptions options) {
+        return TestCandidate.start(
                 Integer.toString(id),
                 ServerCost.as(role, server),
                 LockKey.named("benchmark"),
                 builder -> builder.options(options));
     }
 
-    private static String leaderOf(List<Candidate> candidates) {
+    private static String leaderOf(List<TestCandidate> candidates) {
         return candidates.stream()
-                .map(Candidate::elector)
+                .map(TestCandidate::elector)
                 .filter(LeaderElector::isLeader)
                 .map(LeaderElector::instanceId)
                 .findAny()
                 .orElseThrow();
     }
 
-    private static void awaitKnownLeader(List<Candidate> candidates, String id) {
+    private static void awaitKnownLeader(List<TestCandidate> candidates, String id) {
         Awaitility.await()
                 .atMost(PATIENCE)
                 .until(() -> candidates.stream()

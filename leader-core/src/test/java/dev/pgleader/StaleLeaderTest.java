@@ -1,9 +1,9 @@
 package dev.pgleader;
 
-import static dev.pgleader.Candidate.FAST;
-import static dev.pgleader.Candidate.PATIENCE;
-import static dev.pgleader.Candidate.direct;
-import static dev.pgleader.Candidate.freshKeyBits;
+import static dev.pgleader.TestCandidate.FAST;
+import static dev.pgleader.TestCandidate.PATIENCE;
+import static dev.pgleader.TestCandidate.direct;
+import static dev.pgleader.TestCandidate.freshKeyBits;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
@@ -42,8 +42,8 @@ class StaleLeaderTest {
     @EnumSource(ShutdownMode.class)
     void aRestartOfTheServerRevokesAndTheCampaignGoesOn(ShutdownMode mode) { // C13 (b), X12, X23
         try (PostgresServer server = PostgresServer.launch();
-                Candidate first = Candidate.startLeader("first", direct(server), key);
-                Candidate second = Candidate.start("second", direct(server), key)) {
+                TestCandidate first = TestCandidate.startLeader("first", direct(server), key);
+                TestCandidate second = TestCandidate.start("second", direct(server), key)) {
             second.backendPid();
             server.stop(mode);
             long stoppedAt = System.nanoTime();
@@ -54,7 +54,7 @@ class StaleLeaderTest {
             long electedAt = System.nanoTime();
             Duration someChecks = FAST.healthCheckInterval().multipliedBy(2);
             await().atMost(PATIENCE).until(() -> System.nanoTime() - electedAt > someChecks.toNanos());
-            for (Candidate candidate : List.of(first, second)) {
+            for (TestCandidate candidate : List.of(first, second)) {
                 assertThat(candidate.events())
                         .as("elected to stay")
                         .noneMatch(event -> !event.isElected()
@@ -67,7 +67,7 @@ class StaleLeaderTest {
     @Test
     void aKilledServerRevokesAndTheCampaignGoesOn() {
         try (PostgresServer server = PostgresServer.launch();
-                Candidate candidate = Candidate.startLeader("only", direct(server), key)) {
+                TestCandidate candidate = TestCandidate.startLeader("only", direct(server), key)) {
             server.killPostmaster();
             assertThat(candidate.awaitRevoked(1).reason()).isEqualTo(RevocationReason.SESSION_LOST);
             await().atMost(PATIENCE)
@@ -75,7 +75,7 @@ class StaleLeaderTest {
                             .elector()
                             .status()
                             .problem()
-                            .filter(problem -> problem.fault() == Fault.UNREACHABLE)
+                            .filter(problem -> problem.fault().filter(Fault.UNREACHABLE::equals).isPresent())
                             .isPresent());
             server.start();
             candidate.awaitElected(2);
@@ -88,8 +88,8 @@ class StaleLeaderTest {
     void aLockThatVanishesFromALivingSessionIsNoticedAtTheNextCheck(String statement) throws Exception { // C13 (c)
         PostgresServer server = PostgresServer.shared();
         TappedDataSource tapped = new TappedDataSource(server);
-        try (Candidate leader = Candidate.startLeader("leader", ConnectionSource.of(tapped.dataSource()), key);
-                Candidate follower = Candidate.start("follower", direct(server), key)) {
+        try (TestCandidate leader = TestCandidate.startLeader("leader", ConnectionSource.of(tapped.dataSource()), key);
+                TestCandidate follower = TestCandidate.start("follower", direct(server), key)) {
             follower.backendPid();
             tapped.executeOnLastConnection(statement);
             assertThat(leader.awaitRevoked(1).reason()).isEqualTo(RevocationReason.LOCK_LOST);
@@ -102,8 +102,8 @@ class StaleLeaderTest {
     void aFollowerBehindADeadConnectionReconnectsAndWins() throws Exception { // C11
         PostgresServer server = PostgresServer.shared();
         try (TcpProxy proxy = new TcpProxy(server.port());
-                Candidate leader = Candidate.startLeader("leader", direct(server), key);
-                Candidate follower = Candidate.start("follower", direct(server, proxy.port()), key)) {
+                TestCandidate leader = TestCandidate.startLeader("leader", direct(server), key);
+                TestCandidate follower = TestCandidate.start("follower", direct(server, proxy.port()), key)) {
             follower.backendPid();
             proxy.existing().flow(Flow.SWALLOW);
             leader.elector().close();
@@ -115,7 +115,7 @@ class StaleLeaderTest {
     void pollingAloneIsEnoughToWin() throws Exception { // C11
         PostgresServer server = PostgresServer.shared();
         try (Connection holder = server.connect();
-                Candidate candidate = Candidate.start("candidate", direct(server), key)) {
+                TestCandidate candidate = TestCandidate.start("candidate", direct(server), key)) {
             // This holder says nothing when it lets go.
             await().atMost(PATIENCE).until(() -> candidate.elector().isLeader());
             candidate.elector().pause().get(10, TimeUnit.SECONDS);
@@ -131,7 +131,7 @@ class StaleLeaderTest {
     @Test
     void tenCyclesOfLossAndElection() throws Exception { // X12
         PostgresServer server = PostgresServer.shared();
-        try (Candidate candidate = Candidate.start("only", direct(server), key)) {
+        try (TestCandidate candidate = TestCandidate.start("only", direct(server), key)) {
             for (int term = 1; term <= 10; term++) {
                 candidate.awaitElected(term);
                 server.terminateBackend(candidate.backendPid());
@@ -150,7 +150,7 @@ class StaleLeaderTest {
                 .build();
         try (TcpProxy proxy = new TcpProxy(server.port());
                 LockTable locks = new LockTable(server, PostgresServer.DEFAULT_DATABASE);
-                Candidate leader = Candidate.start(
+                TestCandidate leader = TestCandidate.start(
                         "silent", direct(server, proxy.port()), key, builder -> builder.options(options))) {
             leader.awaitElected(1);
             int pid = leader.backendPid();
@@ -168,7 +168,7 @@ class StaleLeaderTest {
     void closingALeaderWhoseBackendIsFrozenIsBounded() throws Exception { // C10, F11
         PostgresServer server = PostgresServer.shared();
         try (LockTable locks = new LockTable(server, PostgresServer.DEFAULT_DATABASE);
-                Candidate leader = Candidate.startLeader("frozen", direct(server), key)) {
+                TestCandidate leader = TestCandidate.startLeader("frozen", direct(server), key)) {
             int pid = leader.backendPid();
             server.freezeBackend(pid);
             try {
@@ -196,7 +196,7 @@ class StaleLeaderTest {
         ConnectionSource source = ConnectionSource.of(server.url(PostgresServer.DEFAULT_DATABASE), role, "secret");
         ElectorOptions options =
                 FAST.toBuilder().healthCheckInterval(Duration.ofMillis(900)).build();
-        try (Candidate leader = Candidate.start("leader", source, key, builder -> builder.options(options))) {
+        try (TestCandidate leader = TestCandidate.start("leader", source, key, builder -> builder.options(options))) {
             leader.awaitElected(1);
             long begin = System.nanoTime();
             await().atMost(PATIENCE).until(() -> System.nanoTime() - begin > TimeUnit.SECONDS.toNanos(3));
@@ -219,13 +219,13 @@ class StaleLeaderTest {
                 }
                 next += step;
             }
-            try (Candidate candidate = Candidate.start("patient", direct(small), key)) {
+            try (TestCandidate candidate = TestCandidate.start("patient", direct(small), key)) {
                 await().atMost(PATIENCE)
                         .until(() -> candidate
                                 .elector()
                                 .status()
                                 .problem()
-                                .filter(problem -> problem.fault() == Fault.LOCK_TABLE_FULL
+                                .filter(problem -> problem.fault().filter(Fault.LOCK_TABLE_FULL::equals).isPresent()
                                         && problem.message().contains("shared memory"))
                                 .isPresent());
                 assertThat(candidate.elector().isLeader()).isFalse();

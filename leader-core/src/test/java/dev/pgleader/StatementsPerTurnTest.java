@@ -2,7 +2,6 @@ package dev.pgleader;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.pgleader.ScriptedElection.Job;
 import dev.pgleader.lock.LockKey;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -17,22 +16,22 @@ class StatementsPerTurnTest {
     private static final Duration RETRY_INTERVAL = ElectorOptions.DEFAULT_RETRY_INTERVAL;
 
     private final ScriptedElection election = new ScriptedElection();
-    private final List<Job> jobs = new ArrayList<>();
+    private final List<ScriptedCandidate> candidates = new ArrayList<>();
 
     private void admitAll(boolean taken) {
         for (int key = 0; key < KEYS; key++) {
-            Job job = election.candidate(key);
+            ScriptedCandidate candidate = election.candidate(key);
             if (taken) {
-                election.server.takenByOthers.add(job.key);
+                election.server.take(candidate.key);
             }
-            job.admit();
-            jobs.add(job);
+            candidate.admit();
+            candidates.add(candidate);
         }
     }
 
     private List<String> statements() {
         return election.journal().stream()
-                .filter(entry -> !entry.startsWith("on") && !entry.startsWith("announce"))
+                .filter(entry -> !entry.startsWith("on") && !entry.startsWith("tell"))
                 .toList();
     }
 
@@ -65,7 +64,7 @@ class StatementsPerTurnTest {
     void whoLeadsSomeKeysAndFollowsInOthersDoesNoMoreThanBoth() {
         admitAll(false);
         election.candidate(KEYS).admit();
-        election.server.takenByOthers.add(LockKey.of(KEYS));
+        election.server.take(LockKey.of(KEYS));
         election.run(Duration.ofMillis(1));
         election.journal();
         election.run(CHECK_INTERVAL.multipliedBy(20));
@@ -76,10 +75,10 @@ class StatementsPerTurnTest {
     void aGroupThatClosesReleasesAllKeysWithOneStatement() {
         admitAll(false);
         election.run(Duration.ofMillis(1));
-        jobs.forEach(job -> job.signal(new Candidacy.Close()));
+        candidates.forEach(candidate -> candidate.close());
         election.run(Duration.ofMillis(1));
         assertThat(election.session().releaseStatements).isEqualTo(1);
-        assertThat(jobs).allSatisfy(job -> assertThat(job.left).isCompleted());
+        assertThat(candidates).allSatisfy(candidate -> assertThat(candidate.left).isCompleted());
         assertThat(election.session().isEnded()).isTrue();
     }
 }

@@ -1,8 +1,8 @@
 package dev.pgleader;
 
-import static dev.pgleader.Candidate.PATIENCE;
-import static dev.pgleader.Candidate.direct;
-import static dev.pgleader.Candidate.freshKeyBits;
+import static dev.pgleader.TestCandidate.PATIENCE;
+import static dev.pgleader.TestCandidate.direct;
+import static dev.pgleader.TestCandidate.freshKeyBits;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
@@ -26,7 +26,7 @@ import org.slf4j.event.Level;
 class TakeoverDelayTest {
 
     private static final Duration LEASE = Duration.ofSeconds(3);
-    private static final ElectorOptions AUTO = Candidate.FAST.toBuilder()
+    private static final ElectorOptions AUTO = TestCandidate.FAST.toBuilder()
             .leaseDuration(LEASE)
             .takeoverDelay(TakeoverDelay.AUTO)
             .build();
@@ -45,8 +45,8 @@ class TakeoverDelayTest {
         server.close();
     }
 
-    private Candidate start(String id, ElectorOptions options) {
-        return Candidate.start(id, direct(server), key, builder -> builder.options(options));
+    private TestCandidate start(String id, ElectorOptions options) {
+        return TestCandidate.start(id, direct(server), key, builder -> builder.options(options));
     }
 
     @Test
@@ -54,11 +54,11 @@ class TakeoverDelayTest {
         try (LogCapture log = LogCapture.of(ElectionLoop.class, Level.INFO)) {
             long beforeRestart = System.nanoTime();
             server.restart(ShutdownMode.FAST);
-            try (Candidate candidate = start("waiting", AUTO)) {
+            try (TestCandidate candidate = start("waiting", AUTO)) {
                 await().atMost(PATIENCE)
                         .until(() -> candidate.elector().status().role() == Role.TAKING_OVER);
                 assertThat(candidate.elector().isLeader()).isFalse();
-                Candidate.Event elected = candidate.awaitElected(1);
+                TestCandidate.Event elected = candidate.awaitElected(1);
                 assertThat(Duration.ofNanos(elected.atNanos() - beforeRestart))
                         .as("the server counts a part of it")
                         .isGreaterThan(LEASE.dividedBy(2));
@@ -69,7 +69,7 @@ class TakeoverDelayTest {
 
     @Test
     void theCrashOfASingleBackendCountsAsARestart() throws Exception {
-        try (Candidate settled = start("settled", AUTO)) {
+        try (TestCandidate settled = start("settled", AUTO)) {
             settled.awaitElected(1);
         }
         try (Connection victim = server.connect()) {
@@ -80,7 +80,7 @@ class TakeoverDelayTest {
                     .isZero();
             await().atMost(PATIENCE).until(() -> !victim.isValid(1));
         }
-        try (Candidate candidate = start("waiting", AUTO)) {
+        try (TestCandidate candidate = start("waiting", AUTO)) {
             await().atMost(PATIENCE).until(() -> candidate.elector().status().role() == Role.TAKING_OVER);
             candidate.awaitElected(1);
         }
@@ -91,13 +91,13 @@ class TakeoverDelayTest {
         ElectorOptions fixed = AUTO.toBuilder()
                 .takeoverDelay(TakeoverDelay.of(Duration.ofSeconds(30)))
                 .build();
-        try (Candidate first = start("first", Candidate.FAST)) {
+        try (TestCandidate first = start("first", TestCandidate.FAST)) {
             first.awaitElected(1);
-            try (Candidate second = start("second", fixed)) {
+            try (TestCandidate second = start("second", fixed)) {
                 second.backendPid();
                 long resignedAt = System.nanoTime();
                 first.elector().resign().get(20, TimeUnit.SECONDS);
-                Candidate.Event elected = second.awaitElected(1);
+                TestCandidate.Event elected = second.awaitElected(1);
                 assertThat(Duration.ofNanos(elected.atNanos() - resignedAt)).isLessThan(PATIENCE);
             }
         }
@@ -108,9 +108,9 @@ class TakeoverDelayTest {
         ElectorOptions fixed = AUTO.toBuilder()
                 .takeoverDelay(TakeoverDelay.of(Duration.ofSeconds(2)))
                 .build();
-        try (Candidate candidate = start("waiting", fixed)) {
+        try (TestCandidate candidate = start("waiting", fixed)) {
             long startedAt = System.nanoTime();
-            Candidate.Event elected = candidate.awaitElected(1);
+            TestCandidate.Event elected = candidate.awaitElected(1);
             assertThat(Duration.ofNanos(elected.atNanos() - startedAt)).isGreaterThan(Duration.ofSeconds(2));
         }
     }
@@ -118,9 +118,9 @@ class TakeoverDelayTest {
     @Test
     void aCandidateThatResignsWhileTakingOverVouchesForNothing() throws Exception {
         server.restart(ShutdownMode.FAST);
-        try (Candidate first = start("first", AUTO)) {
+        try (TestCandidate first = start("first", AUTO)) {
             await().atMost(PATIENCE).until(() -> first.elector().status().role() == Role.TAKING_OVER);
-            try (Candidate second = start("second", AUTO)) {
+            try (TestCandidate second = start("second", AUTO)) {
                 second.backendPid();
                 first.elector().pause().get(20, TimeUnit.SECONDS);
                 await().atMost(PATIENCE).until(() -> second.elector().status().role() == Role.TAKING_OVER);

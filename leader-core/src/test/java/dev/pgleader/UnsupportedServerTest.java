@@ -1,7 +1,7 @@
 package dev.pgleader;
 
-import static dev.pgleader.Candidate.PATIENCE;
-import static dev.pgleader.Candidate.freshKey;
+import static dev.pgleader.TestCandidate.PATIENCE;
+import static dev.pgleader.TestCandidate.freshKey;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.awaitility.Awaitility.await;
@@ -92,7 +92,7 @@ class UnsupportedServerTest {
     @Test
     void isNotLedAndTheStatusSaysWhyUntilItIsUpgraded() {
         majorVersion = 13;
-        try (Candidate candidate = Candidate.start("upgrading", source(), freshKey())) {
+        try (TestCandidate candidate = TestCandidate.start("upgrading", source(), freshKey())) {
             LeaderStatus.Problem problem = await().atMost(PATIENCE)
                     .until(() -> candidate.elector().status().problem(), Optional::isPresent)
                     .orElseThrow();

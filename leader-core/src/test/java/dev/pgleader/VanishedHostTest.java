@@ -1,9 +1,9 @@
 package dev.pgleader;
 
-import static dev.pgleader.Candidate.FAST;
-import static dev.pgleader.Candidate.PATIENCE;
-import static dev.pgleader.Candidate.direct;
-import static dev.pgleader.Candidate.freshKeyBits;
+import static dev.pgleader.TestCandidate.FAST;
+import static dev.pgleader.TestCandidate.PATIENCE;
+import static dev.pgleader.TestCandidate.direct;
+import static dev.pgleader.TestCandidate.freshKeyBits;
 import static java.util.Objects.requireNonNull;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
@@ -42,7 +42,7 @@ class VanishedHostTest {
         private final long bits = freshKeyBits();
         private final PostgresServer server;
         private final JavaProcess vanishing;
-        private @Nullable Candidate other;
+        private @Nullable TestCandidate other;
 
         Election(PostgresServer server, NetworkNamespace network, String role) {
             String database = "/" + PostgresServer.DEFAULT_DATABASE;
@@ -55,12 +55,12 @@ class VanishedHostTest {
 
         void begin() {
             vanishing.awaitLine("elected 1", PATIENCE);
-            other = Candidate.start("other", direct(server), LockKey.of(bits), builder -> builder.options(OPTIONS));
+            other = TestCandidate.start("other", direct(server), LockKey.of(bits), builder -> builder.options(OPTIONS));
             other.backendPid();
         }
 
         void assertReplaced(long unpluggedAt, Duration within) {
-            Candidate.Event elected = requireNonNull(other).awaitElected(1);
+            TestCandidate.Event elected = requireNonNull(other).awaitElected(1);
             assertThat(Duration.ofNanos(elected.atNanos() - unpluggedAt)).isLessThan(within);
             assertThat(ElectorProcess.lastLed(vanishing, 1)).isLessThan(elected.atNanos());
         }

@@ -14,7 +14,7 @@ import org.junit.jupiter.api.Timeout;
 @Timeout(120)
 class WorkWhileLeaderTest {
 
-    private final Lease lease = new Lease(new ManualTicker(0), 1_000);
+    private final Lease lease = TestLeases.of(new ManualTicker(0), 1_000);
     private final Leadership term = new Leadership("test", 1, Instant.EPOCH, lease);
     private final List<Throwable> failures = new CopyOnWriteArrayList<>();
 
@@ -117,7 +117,7 @@ class WorkWhileLeaderTest {
             events.add("returned, interrupted: " + Thread.currentThread().isInterrupted());
         });
         callback.start();
-        await().until(() -> callback.getState() == Thread.State.WAITING || !events.isEmpty());
+        await().until(() -> callback.getState() == Thread.State.TIMED_WAITING || !events.isEmpty());
         assertThat(events).isEmpty();
         goOn.countDown();
         callback.join();
@@ -129,7 +129,7 @@ class WorkWhileLeaderTest {
         List<Long> terms = new CopyOnWriteArrayList<>();
         WorkWhileLeader work = workWhileLeader(leadership -> terms.add(leadership.term()));
         for (long number = 1; number <= 3; number++) {
-            Leadership each = new Leadership("test", number, Instant.EPOCH, new Lease(new ManualTicker(0), 1_000));
+            Leadership each = new Leadership("test", number, Instant.EPOCH, TestLeases.of(new ManualTicker(0), 1_000));
             work.onElected(each);
             work.onRevoked(each, RevocationReason.RESIGNED);
         }

@@ -1,5 +1,7 @@
 package dev.pgleader.lock;
 
+import java.sql.SQLException;
+import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -59,5 +61,15 @@ public final class LockSessionException extends Exception {
     /** What is wrong. */
     public Fault fault() {
         return fault;
+    }
+
+    /** The <a href="https://www.postgresql.org/docs/current/errcodes-appendix.html">SQLSTATE</a> behind it, if there is one. */
+    public Optional<String> sqlState() {
+        for (Throwable cause = getCause(); cause != null; cause = cause.getCause()) {
+            if (cause instanceof SQLException sql && sql.getSQLState() != null) {
+                return Optional.of(sql.getSQLState());
+            }
+        }
+        return Optional.empty();
     }
 }

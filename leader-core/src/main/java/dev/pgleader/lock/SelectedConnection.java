@@ -19,6 +19,9 @@ final class SelectedConnection extends SessionConnection {
     /** The shortest wait for a message that the driver knows; the first byte is there already. */
     private static final int READ_WHAT_CAME_MILLIS = 1;
 
+    /** What is taken at a time of what came unasked: whoever waits has other things to do as well. */
+    private static final int BITE_BYTES = 256 * 1024;
+
     private final ChannelSocket socket;
 
     SelectedConnection(LentConnection own, ChannelSocket socket) {
@@ -28,6 +31,7 @@ final class SelectedConnection extends SessionConnection {
 
     @Override
     List<Notification> await(long maxNanos) throws SQLException {
+        socket.offer(BITE_BYTES);
         // First what the driver, or TLS below it, has read already: the selector can't see that.
         PGNotification[] received = physical().getNotifications();
         if (received.length > 0) {

@@ -7,7 +7,6 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.OptionalInt;
 import org.postgresql.PGNotification;
-import org.postgresql.core.QueryExecutor;
 import org.postgresql.jdbc.PgConnection;
 import org.postgresql.util.HostSpec;
 import org.slf4j.Logger;
@@ -41,12 +40,11 @@ abstract class SessionConnection {
         return lent.physical();
     }
 
-    /** The host, port and database that the driver reached, of those that it had to choose from. */
-    final String reached() {
-        QueryExecutor executor = physical().getQueryExecutor();
-        HostSpec server = executor.getHostSpec();
+    /** The host and port that the driver reached, of those that it had to choose from. */
+    final String address() {
+        HostSpec server = physical().getQueryExecutor().getHostSpec();
         String host = server.getHost();
-        return (host.contains(":") ? "[" + host + "]" : host) + ":" + server.getPort() + "/" + executor.getDatabase();
+        return (host.contains(":") ? "[" + host + "]" : host) + ":" + server.getPort();
     }
 
     /**

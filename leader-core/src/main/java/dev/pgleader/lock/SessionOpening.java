@@ -16,7 +16,6 @@ import java.time.Duration;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.UUID;
-import org.postgresql.util.HostSpec;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -76,16 +75,16 @@ final class SessionOpening {
         if (session.physical().getBackendPID() != backend.pid()) {
             proveAffinity(connection, backend.pid());
         }
+        Run run = run(connection);
         applySettings(connection);
         LeaseSetting lease = leaseSetting(connection);
         try (Statement statement = connection.createStatement()) {
             statement.execute(SessionSql.LISTEN);
         }
-        Run run = run(connection);
         Facts facts = new Facts(
                 backend.pid(),
                 backend.database(),
-                address(session),
+                session.address(),
                 version,
                 run.server(),
                 run.uptime(),
@@ -305,12 +304,5 @@ final class SessionOpening {
             LOG.debug("The server doesn't tell its timeline", e);
             return 0;
         }
-    }
-
-    private static String address(SessionConnection session) {
-        HostSpec host = session.physical().getQueryExecutor().getHostSpec();
-        return host.getHost().contains(":")
-                ? "[" + host.getHost() + "]:" + host.getPort()
-                : host.getHost() + ":" + host.getPort();
     }
 }

@@ -149,7 +149,7 @@ final class SessionSql {
                    pg_catalog.set_config('pgleader.longest', ?, false), pg_catalog.set_config('pgleader.granted', 'no', false),
                    pg_catalog.set_config('pgleader.may_wait', coalesce(%s, false)::pg_catalog.text, false);
             DO $$ DECLARE
-              bits bigint = pg_catalog.current_setting('pgleader.bits');
+              bits bigint := pg_catalog.current_setting('pgleader.bits');
             BEGIN
               IF pg_catalog.current_setting('pgleader.may_wait')::boolean THEN
                 PERFORM pg_catalog.set_config('pgleader.may_wait', 'false', false);

@@ -3,18 +3,23 @@ package dev.pgleader.docs;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import dev.pgleader.AcquisitionMode;
 import dev.pgleader.ElectorOptions;
 import dev.pgleader.LeaderElector;
+import dev.pgleader.LeaderElectorGroup;
 import dev.pgleader.Leadership;
 import dev.pgleader.LeadershipListener;
 import dev.pgleader.RevocationReason;
 import dev.pgleader.TakeoverDelay;
 import dev.pgleader.lock.ConnectionSource;
+import dev.pgleader.lock.HostileSchema;
 import dev.pgleader.lock.LockKey;
 import dev.pgleader.testkit.PostgresServer;
 import dev.pgleader.testkit.Sql;
 import java.io.IOException;
+import java.nio.file.Files;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.time.Duration;
@@ -35,12 +40,14 @@ import org.awaitility.core.ConditionFactory;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
-import org.postgresql.PGConnection;
-import org.postgresql.PGNotification;
 
-/** Runs the SQL of the documentation, page by page, as psql would; the runbook while one elector leads and another follows. */
+/**
+ * Runs the SQL of the documentation, page by page, as psql would; the runbook while one elector leads and another follows. A
+ * stranger has set traps in the database for all names in that SQL, in the first schema of the path (R02).
+ */
 @Timeout(180)
 class DocumentedSqlTest {
 
@@ -48,6 +55,9 @@ class DocumentedSqlTest {
     private static final String NAME = "billing/nightly-run";
     private static final LockKey KEY = LockKey.named(NAME);
     private static final PostgresServer SERVER = PostgresServer.shared();
+    private static final String HOSTILE_PATH = "trap, pg_catalog, public";
+    private static HostileSchema hostile;
+    private static String runbook;
 
     private static final ElectorOptions OPTIONS = ElectorOptions.builder()
             .leaseDuration(Duration.ofSeconds(6))
@@ -56,6 +66,12 @@ class DocumentedSqlTest {
             .retryInterval(Duration.ofMillis(200))
             .takeoverDelay(TakeoverDelay.NONE)
             .build();
+
+    private static final List<String> LOCK_FUNCTIONS = Stream.of(
+                    "pg_advisory_lock", "pg_try_advisory_lock", "pg_advisory_xact_lock", "pg_try_advisory_xact_lock")
+            .flatMap(name -> Stream.of(name, name + "_shared"))
+            .flatMap(name -> Stream.of(name + "(1)", name + "(1, 1)"))
+            .toList();
 
     /** An instance that takes part, and why its terms ended. */
     private static final class Instance implements LeadershipListener, AutoCloseable {
@@ -102,45 +118,112 @@ class DocumentedSqlTest {
     private final List<Instance> instances = new ArrayList<>();
     private Connection connection;
     private PsqlScript psql;
+    private long firedBefore;
 
     @BeforeAll
-    static void createDatabase() throws SQLException {
-        SERVER.createDatabase(DATABASE);
-        try (Connection owner = SERVER.connect(DATABASE)) {
-            Sql.execute(owner, "CREATE TABLE invoice (customer text, amount int)");
-            Sql.execute(owner, "CREATE TABLE report (id int PRIMARY KEY, body text, epoch bigint NOT NULL)");
-            Sql.execute(owner, "INSERT INTO report VALUES (17, 'old', 0)");
+    static void createDatabase() throws SQLException, IOException {
+        runbook = Files.readString(MarkdownPage.ROOT.resolve("docs/runbook.psql"));
+        List<String> texts = new ArrayList<>(List.of(runbook));
+        MarkdownPage.all().forEach(page -> page.blocks("sql").forEach(block -> texts.add(block.text())));
+        hostile = HostileSchema.create(SERVER, DATABASE, HOSTILE_PATH, texts);
+        try (Connection owner = connectSafely()) {
+            Sql.execute(owner, "CREATE TABLE public.invoice (customer text, amount int)");
+            Sql.execute(owner, "CREATE TABLE public.report (id int PRIMARY KEY, body text, epoch bigint NOT NULL)");
+            Sql.execute(owner, "INSERT INTO public.report VALUES (17, 'old', 0)");
         }
+    }
+
+    /** For the tests' own statements. */
+    private static Connection connectSafely() throws SQLException {
+        return SERVER.connect(DATABASE, Map.of("options", "-c search_path=pg_catalog"));
     }
 
     @BeforeEach
     void connect() throws SQLException {
-        connection = SERVER.connect(DATABASE);
-        psql = new PsqlScript(connection);
+        firedBefore = hostile.fired();
+        connection = connectSafely();
+        psql = new PsqlScript(SERVER.connect(DATABASE));
     }
 
     @AfterEach
     void end() throws Exception {
         instances.forEach(Instance::close);
+        psql.connection().close();
         connection.close();
         executor.shutdown();
         assertThat(executor.awaitTermination(10, TimeUnit.SECONDS)).isTrue();
+        assertThat(hostile.fired()).as("traps that somebody fell into").isEqualTo(firedBefore);
     }
 
     @Test
     void runbook() throws Exception {
         instances.add(new Instance("first"));
         instances.add(new Instance("second"));
+        psql.set("name", NAME);
+        psql.run(runbook);
+        assertThat(psql.variable("key")).isEqualTo(KEY.toString());
+        // psql connects again by itself, and then the path is the hostile one.
+        Sql.execute(psql.connection(), "SET search_path = " + HOSTILE_PATH);
         run(
-                "docs/operations.md",
+                "docs/runbook.md",
                 Map.of(
-                        "Name the key", this::namesTheKey,
-                        "Everybody who takes part", this::showsEverybody,
-                        "Who leads", this::findsTheLeader,
-                        "Since when", this::hearsSinceWhen,
-                        "Make it resign", this::makesTheLeaderResign,
-                        "Keep everybody from leading", this::keepsEverybodyFromLeading,
-                        "End its session", this::endsTheSession));
+                        "Who leads?", this::findsTheLeader,
+                        "Since when?", this::boundsTheTermByTheSession,
+                        "Why does nobody lead?", this::saysWhyNobodyLeads,
+                        "Make it go", this::makesTheLeaderGo,
+                        "Keep all out", this::keepsAllOut,
+                        "Is it safe?", this::saysWhetherItIsSafe));
+    }
+
+    @Test
+    void runbookOfOtherKeys() throws SQLException {
+        for (LockKey key : List.of(LockKey.of(4, 2), LockKey.of(-4, -2), LockKey.of(Long.MIN_VALUE), LockKey.of(7))) {
+            try (Connection holder = connectSafely()) {
+                PsqlScript script = psql.on(psql.connection());
+                script.set("key", key.toString());
+                script.run(runbook);
+                assertThat(script.on(holder).run(":keep_all_out").get(0).rows())
+                        .containsExactly(Map.of("all_kept_out", "t"));
+                String pid = Integer.toString(Sql.backendPid(holder));
+                assertThat(script.run(":who_leads").get(0).rows())
+                        .as("%s", key)
+                        .singleElement()
+                        .satisfies(row -> assertThat(row).containsEntry("pid", pid));
+                assertThat(script.on(holder).run(":let_all_in").get(0).rows())
+                        .containsExactly(Map.of("all_let_in", "t"));
+                assertThat(script.run(":who_leads").get(0).rows()).isEmpty();
+            }
+        }
+    }
+
+    @Test
+    void runbookInPsqlItself() throws Exception {
+        assumeTrue(Psql.isInstalled(), "psql isn't installed (Debian: postgresql-client)");
+        instances.add(new Instance("first"));
+        Instance leader = leader();
+        String output = Psql.run(
+                SERVER,
+                DATABASE,
+                Map.of("name", NAME),
+                MarkdownPage.ROOT.resolve("docs/runbook.psql"),
+                ":who_leads\n:since_when\n:why_not\n:everybody\n:is_it_safe\n:end_its_session\n");
+        assertThat(output)
+                .contains("The key is " + KEY, "pg-leader/first holds the lock and is well", "yes: the leader is well")
+                .contains(Integer.toString(leader.backendPid()))
+                .doesNotContain("ERROR");
+        eventually().until(() -> leader.revocations.contains(RevocationReason.SESSION_LOST));
+    }
+
+    @Test
+    void theTrapsFireForWhatIsNotQualified() throws Exception {
+        psql.set("name", NAME);
+        psql.run(runbook);
+        Sql.execute(psql.connection(), "SET search_path = " + HOSTILE_PATH);
+        assertThatThrownBy(() -> psql.run(psql.variable("who_leads").replace("pg_catalog.current_database", "current_database")
+                        + "\n"))
+                .hasMessageContaining("fired");
+        assertThat(hostile.fired()).isGreaterThan(firedBefore);
+        firedBefore = hostile.fired();
     }
 
     @Test
@@ -166,12 +249,20 @@ class DocumentedSqlTest {
     }
 
     @Test
+    @DisplayName("R08: in the hardened set-up a leader is elected, and a stranger can't take its key")
+    void hardening() throws Exception {
+        SERVER.createRole("billing", "secret");
+        SERVER.createRole("hardening_stranger", "secret");
+        run("docs/security.md", Map.of("A hardened set-up", this::hardens));
+    }
+
+    @Test
     void noPageHasSqlThatIsNotRun() throws IOException {
         assertThat(MarkdownPage.all().stream()
                         .filter(page -> !page.blocks("sql").isEmpty())
                         .map(page -> page.path().toString()))
                 .as("pages with SQL, each of which needs a test here that runs it")
-                .containsExactlyInAnyOrder("docs/operations.md", "docs/keys.md", "docs/fencing.md");
+                .containsExactlyInAnyOrder("docs/runbook.md", "docs/security.md", "docs/keys.md", "docs/fencing.md");
     }
 
     private void run(String path, Map<String, Expectation> expectations) throws Exception {
@@ -187,14 +278,6 @@ class DocumentedSqlTest {
         for (Map.Entry<String, List<MarkdownPage.Block>> entry : byHeading.entrySet()) {
             expectations.get(entry.getKey()).meet(entry.getValue());
         }
-    }
-
-    private List<PsqlScript.Result> run(List<MarkdownPage.Block> blocks) throws SQLException {
-        List<PsqlScript.Result> results = new ArrayList<>();
-        for (MarkdownPage.Block block : blocks) {
-            results.addAll(psql.run(block.text()));
-        }
-        return results;
     }
 
     private static ConditionFactory eventually() {
@@ -220,98 +303,156 @@ class DocumentedSqlTest {
         return instances.get(0) == leader ? instances.get(1) : instances.get(0);
     }
 
-    // ---- operations
+    // ---- the runbook
 
-    private void namesTheKey(List<MarkdownPage.Block> blocks) throws SQLException {
-        run(blocks);
-        assertThat(psql.variable("key")).isEqualTo(KEY.toString());
+    private Map<String, String> onlyRow(MarkdownPage.Block block) throws SQLException {
+        List<Map<String, String>> rows = psql.run(block.text()).get(0).rows();
+        assertThat(rows).as("%s", block).hasSize(1);
+        return rows.get(0);
     }
 
-    private void showsEverybody(List<MarkdownPage.Block> blocks) throws SQLException {
+    private void findsTheLeader(List<MarkdownPage.Block> blocks) throws SQLException {
+        assertThat(blocks).hasSize(2);
         Instance leader = leader();
+        assertThat(onlyRow(blocks.get(0)))
+                .containsEntry("pid", Integer.toString(leader.backendPid()))
+                .containsEntry("instance", "pg-leader/" + leader.elector.instanceId());
         try (Connection pair = SERVER.connect(DATABASE, Map.of("ApplicationName", "pg-leader/pair"))) {
-            assertThat(Sql.truth(pair, "SELECT pg_try_advisory_lock(-4, -2)")).isTrue();
-            List<Map<String, String>> rows = run(blocks).get(0).rows();
+            assertThat(Sql.truth(pair, "SELECT pg_catalog.pg_try_advisory_lock(-4, -2)"))
+                    .isTrue();
             Map<String, String> holds = new HashMap<>();
-            rows.forEach(row -> holds.put(row.get("pid"), row.get("holds")));
+            psql.run(blocks.get(1).text()).get(0).rows().forEach(row -> holds.put(row.get("pid"), row.get("holds")));
             Map<String, String> expected = new HashMap<>();
             expected.put(Integer.toString(leader.backendPid()), KEY.toString());
             expected.put(Integer.toString(follower(leader).backendPid()), null);
             expected.put(
                     Integer.toString(Sql.backendPid(pair)), LockKey.of(-4, -2).toString());
             assertThat(holds).isEqualTo(expected);
-            assertThat(rows)
-                    .extracting(row -> row.get("application_name"))
-                    .containsExactlyInAnyOrder("pg-leader/first", "pg-leader/second", "pg-leader/pair");
         }
     }
 
-    private void findsTheLeader(List<MarkdownPage.Block> blocks) throws SQLException {
+    private void boundsTheTermByTheSession(List<MarkdownPage.Block> blocks) throws SQLException {
         Instance leader = leader();
-        assertThat(run(blocks).get(0).rows()).singleElement().satisfies(row -> {
-            assertThat(row).containsEntry("pid", Integer.toString(leader.backendPid()));
-            assertThat(row).containsEntry("application_name", "pg-leader/" + leader.elector.instanceId());
-            assertThat(row.get("backend_start")).isNotBlank();
-        });
+        Map<String, String> row = onlyRow(blocks.get(0));
+        assertThat(row).containsEntry("instance", "pg-leader/" + leader.elector.instanceId());
+        assertThat(row.get("not_before")).isNotBlank();
     }
 
-    private void hearsSinceWhen(List<MarkdownPage.Block> blocks) throws SQLException {
+    private void saysWhyNobodyLeads(List<MarkdownPage.Block> blocks) throws Exception {
         Instance leader = leader();
-        run(blocks);
-        PGNotification[] notifications = connection.unwrap(PGConnection.class).getNotifications();
-        assertThat(Stream.of(notifications).map(PGNotification::getParameter))
-                .contains("elected " + KEY + " " + leader.backendPid() + " "
-                        + leader.elector.status().leaderSince().orElseThrow() + " " + leader.elector.instanceId());
+        MarkdownPage.Block block = blocks.get(0);
+        assertThat(onlyRow(block).get("why_not")).contains(leader.elector.instanceId(), "is well");
+        for (Instance instance : instances) {
+            instance.elector.pause().get(20, TimeUnit.SECONDS);
+        }
+        assertThat(onlyRow(block).get("why_not")).contains("the lock is free, and 2 sessions are here");
+        try (Connection stranger = SERVER.connect(DATABASE)) {
+            assertThat(psql.on(stranger).run(":keep_all_out")).hasSize(1);
+            assertThat(onlyRow(block).get("why_not"))
+                    .contains("pid " + Sql.backendPid(stranger), "is no instance of the service");
+        }
+        instances.forEach(instance -> instance.elector.resume());
     }
 
-    private void makesTheLeaderResign(List<MarkdownPage.Block> blocks) throws SQLException {
+    private void makesTheLeaderGo(List<MarkdownPage.Block> blocks) throws SQLException {
+        assertThat(blocks).hasSize(2);
         Instance leader = leader();
         leader.revocations.clear();
         SERVER.createRole("documentation_reader", "secret");
         try (Connection reader = SERVER.connect(DATABASE, "documentation_reader", "secret")) {
-            psql.on(reader).run(blocks.get(0).text());
+            assertThat(psql.on(reader).run(":make_it_resign").get(0).rows().get(0).get("asked"))
+                    .contains("will not listen: log in as " + SERVER.superuser());
         }
+        assertThat(psql.run(blocks.get(0).text()).get(0).rows().get(0).get("asked"))
+                .contains(leader.elector.instanceId(), "leave this psql open");
         eventually().until(() -> leader.revocations.contains(RevocationReason.RESIGNED));
         eventually().until(() -> follower(leader).elector.isLeader());
+
+        Instance next = leader();
+        String pid = Integer.toString(next.backendPid());
+        next.revocations.clear();
+        assertThat(onlyRow(blocks.get(1))).containsEntry("pid", pid).containsEntry("ended", "t");
+        eventually().until(() -> next.revocations.contains(RevocationReason.SESSION_LOST));
+        leader();
     }
 
-    private void keepsEverybodyFromLeading(List<MarkdownPage.Block> blocks) throws Exception {
+    private void keepsAllOut(List<MarkdownPage.Block> blocks) throws Exception {
         assertThat(blocks).hasSize(2);
         Instance leader = leader();
         try (Connection operator = SERVER.connect(DATABASE)) {
             int operatorPid = Sql.backendPid(operator);
             PsqlScript waiting = psql.on(operator);
-            Future<?> queued = executor.submit(() -> waiting.run(blocks.get(0).text()));
+            Future<List<PsqlScript.Result>> queued =
+                    executor.submit(() -> waiting.run(blocks.get(0).text()));
             eventually()
                     .until(() -> Sql.truth(
                             connection,
                             "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)"));
             assertThat(leader.elector.isLeader()).isTrue();
-            psql.run("SELECT pg_notify('pgleader', 'resign ' || :'key');");
-            queued.get(20, TimeUnit.SECONDS);
+            psql.run(":make_it_resign");
+            assertThat(queued.get(20, TimeUnit.SECONDS).get(0).rows())
+                    .containsExactly(Map.of("all_kept_out", "t"));
             assertThat(instances).noneMatch(instance -> instance.elector.isLeader());
             assertThat(instances)
                     .allSatisfy(instance -> assertThat(
                                     instance.elector.currentLeader().get(10, TimeUnit.SECONDS))
                             .hasValueSatisfying(
                                     holder -> assertThat(holder.backendPid()).isEqualTo(operatorPid)));
-            assertThat(waiting.run(blocks.get(1).text()).get(0).rows())
-                    .singleElement()
-                    .satisfies(row -> assertThat(row).containsEntry("pg_advisory_unlock", "t"));
+            assertThat(waiting.run(blocks.get(1).text()).get(0).rows()).containsExactly(Map.of("all_let_in", "t"));
             leader();
         }
     }
 
-    private void endsTheSession(List<MarkdownPage.Block> blocks) throws SQLException {
+    private void saysWhetherItIsSafe(List<MarkdownPage.Block> blocks) throws SQLException {
         Instance leader = leader();
-        String pid = Integer.toString(leader.backendPid());
-        leader.revocations.clear();
-        assertThat(run(blocks).get(0).rows()).singleElement().satisfies(row -> {
-            assertThat(row).containsEntry("pid", pid);
-            assertThat(row).containsEntry("ended", "t");
-        });
-        eventually().until(() -> leader.revocations.contains(RevocationReason.SESSION_LOST));
-        leader();
+        MarkdownPage.Block block = blocks.get(0);
+        assertThat(onlyRow(block).get("safe_to_end_its_session")).startsWith("yes: the leader is well");
+        // As if it hadn't been heard of for long.
+        psql.set("silent_after", "-1 s");
+        assertThat(onlyRow(block).get("safe_to_end_its_session")).startsWith("no: ");
+        assertThat(onlyRow(MarkdownPage.Block.sql(":why_not")).get("why_not"))
+                .contains(leader.elector.instanceId(), "silent", "stopped or cut off");
+        psql.set("silent_after", "4 s");
+    }
+
+    // ---- security
+
+    private void hardens(List<MarkdownPage.Block> blocks) throws Exception {
+        assertThat(blocks).hasSize(3);
+        SERVER.createDatabase("billing");
+        try (Connection superuser = SERVER.connect("billing")) {
+            PsqlScript script = new PsqlScript(superuser);
+            script.run(blocks.get(0).text());
+            assertThat(script.run(blocks.get(1).text())).hasSize(3);
+            script.run(blocks.get(2).text());
+        }
+        for (AcquisitionMode mode : AcquisitionMode.values()) {
+            try (LeaderElectorGroup group = LeaderElectorGroup.builder()
+                    .connectTo(ConnectionSource.of(SERVER.url("billing"), "billing", "secret"))
+                    .options(OPTIONS.toBuilder().acquisitionMode(mode).build())
+                    .build()) {
+                LeaderElector byName = group.elector(NAME).build();
+                LeaderElector byPair = group.elector(LockKey.of(4, 2)).build();
+                group.start();
+                eventually().until(() -> byName.isLeader() && byPair.isLeader());
+            }
+        }
+        for (String function : LOCK_FUNCTIONS) {
+            try (Connection stranger = SERVER.connect("billing", "hardening_stranger", "secret")) {
+                assertThatThrownBy(() -> Sql.execute(stranger, "SELECT " + function))
+                        .hasMessageContaining("permission denied for function");
+            }
+        }
+        assertThatThrownBy(() -> SERVER.connect("billing_election", "hardening_stranger", "secret"))
+                .hasMessageContaining("permission denied for database");
+        try (LeaderElector elector = LeaderElector.builder()
+                .connectTo(ConnectionSource.of(SERVER.url("billing_election"), "billing", "secret"))
+                .key(NAME)
+                .options(OPTIONS)
+                .build()) {
+            elector.start();
+            eventually().until(elector::isLeader);
+        }
     }
 
     // ---- fencing
@@ -327,7 +468,7 @@ class DocumentedSqlTest {
 
         String unfinished = write.replace("COMMIT;\n", "");
         assertThat(unfinished).isNotEqualTo(write);
-        try (Connection newLeader = SERVER.connect(DATABASE)) {
+        try (Connection newLeader = connectSafely()) {
             PsqlScript next = psql.on(newLeader);
             psql.run(unfinished);
             Future<?> raised = executor.submit(() -> next.run(raise));
@@ -350,16 +491,16 @@ class DocumentedSqlTest {
     }
 
     private static List<Map<String, String>> guard(List<PsqlScript.Result> results) {
-        return results.get(1).rows();
+        return results.get(2).rows();
     }
 
     private void refusesTheWriteOfAnOldLeader(List<MarkdownPage.Block> blocks) throws SQLException {
-        psql.set("epoch", "1");
-        assertThat(run(blocks)).extracting(PsqlScript.Result::changed).containsExactly(1);
-        psql.set("epoch", "2");
-        assertThat(run(blocks)).extracting(PsqlScript.Result::changed).containsExactly(1);
-        psql.set("epoch", "1");
-        assertThat(run(blocks)).extracting(PsqlScript.Result::changed).containsExactly(0);
+        assertThat(blocks).hasSize(1);
+        for (List<Integer> epochAndChanged : List.of(List.of(1, 1), List.of(2, 1), List.of(1, 0))) {
+            psql.set("epoch", epochAndChanged.get(0).toString());
+            List<PsqlScript.Result> results = psql.run(blocks.get(0).text());
+            assertThat(results.get(1).changed()).as("%s", epochAndChanged).isEqualTo(epochAndChanged.get(1));
+        }
     }
 
     @Test

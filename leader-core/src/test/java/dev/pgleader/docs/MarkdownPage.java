@@ -38,6 +38,12 @@ record MarkdownPage(Path path, String prose, List<Block> blocks, Set<String> anc
      * @param language what the fence says of it
      */
     record Block(Path page, String heading, String language, String text) {
+
+        /** SQL that no page has. */
+        static Block sql(String text) {
+            return new Block(Path.of("nowhere"), "none", "sql", text);
+        }
+
         @Override
         public String toString() {
             return page + ", " + heading + ":\n" + text;

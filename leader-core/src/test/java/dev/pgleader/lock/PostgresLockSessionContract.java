@@ -284,9 +284,10 @@ abstract class PostgresLockSessionContract extends LockSessionContract {
         LockSession other = open("other");
         assertThat(session.attempt(List.of(key)).granted()).containsExactly(key);
         await("the silent session ends").until(() -> {
-            assertThat(session.awaitNotifications(Duration.ofMillis(200).toNanos())).allMatch("noise"::equals);
+            assertThat(session.awaitNotifications(Duration.ofMillis(200).toNanos()))
+                    .allMatch(each -> each.payload().equals("noise"));
             assertThat(session.check()).containsExactly(key);
-            other.announce(List.of("noise"));
+            other.tell(List.of("noise"));
             return table.session(silent.facts().backendPid()).isEmpty();
         });
         assertThat(session.check()).containsExactly(key);
@@ -357,8 +358,9 @@ abstract class PostgresLockSessionContract extends LockSessionContract {
             long start = System.nanoTime();
             LockSessionException failure = catchThrowableOfType(LockSessionException.class, () -> {
                 while (elapsed(start).compareTo(Duration.ofSeconds(40)) < 0) {
-                    assertThat(listener.await(Duration.ofMillis(300).toNanos()))
-                            .allMatch(payload -> payload.startsWith("a notification"));
+                    assertThat(listener.awaitNotifications(
+                                    Duration.ofMillis(300).toNanos()))
+                            .allMatch(each -> each.payload().startsWith("a notification"));
                 }
             });
             assertThat(failure.fault()).isIn(Fault.TIMEOUT, Fault.CONNECTION_LOST);

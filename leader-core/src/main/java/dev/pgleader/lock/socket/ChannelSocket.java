@@ -26,11 +26,12 @@ import org.jspecify.annotations.Nullable;
 /**
  * A socket whose owner can wait for the peer, for a time and for a {@link #wake()} at once, while no one reads.
  *
- * <p>It differs from a plain socket in three ways. {@link #awaitReadable} waits until there is something to read
+ * <p>It differs from a plain socket in four ways. {@link #awaitReadable} waits until there is something to read
  * without reading it. Every read, write and connect is bounded: a timeout of 0, which for a plain socket means "for
  * ever", means {@code limit} here, and a write waits no longer than that either. And an interrupt of the thread that
  * waits in it closes it, as does a wait for the whole limit: the driver, which has begun to read a notification, would
- * retry for ever, or take the rest of it for another message.
+ * retry for ever, or take the rest of it for another message. And what the peer may send unasked is bounded, since the
+ * driver keeps all notifications that it meets: see {@link #offer}.
  *
  * <p>One thread uses it; {@link #wake()} and {@link #close()} may be called from any.
  */
@@ -39,6 +40,10 @@ import org.jspecify.annotations.Nullable;
 public final class ChannelSocket extends Socket {
 
     private static final int READ_AHEAD_BYTES = 16 * 1024;
+    /** An answer is far shorter: a hundred thousand keys take less. */
+    private static final int LONGEST_ANSWER_BYTES = 8 * 1024 * 1024;
+    /** With this timeout the driver looks whether there is another message; it bears to be told that there is none. */
+    private static final int LOOKING_TIMEOUT_MILLIS = 1;
 
     private final SocketChannel channel;
     private final Selector selector;
@@ -78,6 +83,16 @@ public final class ChannelSocket extends Socket {
         boolean readable = maxNanos > 0 && await(SelectionKey.OP_READ, System.nanoTime() + maxNanos, true);
         woken = false;
         return readable;
+    }
+
+    /**
+     * Offers the driver about {@code bytes} of what has come unasked: when it has taken as many, nothing more seems to be
+     * there when it looks whether there is, though it gets the rest of a message that it has begun. This ends with the next
+     * write; the answer to that is to come within {@value #LONGEST_ANSWER_BYTES} bytes, or the socket is closed.
+     */
+    public void offer(int bytes) {
+        input.offered = bytes;
+        input.answering = false;
     }
 
     /** Ends the current or the next {@link #awaitReadable}. Never disturbs a read, a write or a connect. */
@@ -195,6 +210,10 @@ public final class ChannelSocket extends Socket {
 
         private final ByteBuffer buffer = ByteBuffer.allocate(READ_AHEAD_BYTES).flip();
         private boolean endOfStream;
+        /** How many bytes may still be read before it's too much. */
+        private long offered = LONGEST_ANSWER_BYTES;
+
+        private boolean answering = true;
 
         private boolean hasBuffered() {
             return buffer.hasRemaining();
@@ -213,8 +232,30 @@ public final class ChannelSocket extends Socket {
             }
         }
 
+        private void expectAnswer() {
+            offered = LONGEST_ANSWER_BYTES;
+            answering = true;
+        }
+
+        /** Whether the driver has had what it was offered, and should be told that there is no more. */
+        private boolean isEnough() {
+            return !answering && offered <= 0;
+        }
+
+        private void took(int bytes) throws IOException {
+            offered -= bytes;
+            if (offered < (answering ? 0 : -LONGEST_ANSWER_BYTES)) {
+                ChannelSocket.this.close();
+                throw new IOException("The server sent more than " + LONGEST_ANSWER_BYTES / 1024 / 1024
+                        + " MiB before its answer, as when somebody floods the database with notifications");
+            }
+        }
+
         @Override
         public int available() throws IOException {
+            if (isEnough()) {
+                return 0;
+            }
             fill();
             return buffer.remaining();
         }
@@ -230,6 +271,9 @@ public final class ChannelSocket extends Socket {
             if (length == 0) {
                 return 0;
             }
+            if (readTimeoutMillis == LOOKING_TIMEOUT_MILLIS && isEnough()) {
+                throw new SocketTimeoutException("Nothing more is offered for now");
+            }
             fill();
             while (!buffer.hasRemaining()) {
                 if (endOfStream) {
@@ -240,6 +284,7 @@ public final class ChannelSocket extends Socket {
             }
             int count = Math.min(length, buffer.remaining());
             buffer.get(target, offset, count);
+            took(count);
             return count;
         }
 
@@ -258,6 +303,7 @@ public final class ChannelSocket extends Socket {
 
         @Override
         public void write(byte[] source, int offset, int length) throws IOException {
+            input.expectAnswer();
             ByteBuffer bytes = ByteBuffer.wrap(source, offset, length);
             while (bytes.hasRemaining()) {
                 if (channel.write(bytes) == 0) {

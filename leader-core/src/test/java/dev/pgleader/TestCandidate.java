@@ -17,7 +17,7 @@ import org.awaitility.Awaitility;
 import org.jspecify.annotations.Nullable;
 
 /** An elector under test, and what its listener was told. */
-final class Candidate implements LeadershipListener, AutoCloseable {
+final class TestCandidate implements LeadershipListener, AutoCloseable {
 
     /** A callback; {@code reason} is null for {@code onElected}. */
     record Event(long term, @Nullable RevocationReason reason, boolean wasLeader, long atNanos) {
@@ -46,7 +46,7 @@ final class Candidate implements LeadershipListener, AutoCloseable {
     private final LeaderElector elector;
     private final List<Event> events = new ArrayList<>();
 
-    private Candidate(String id, ConnectionSource source, LockKey key, Consumer<LeaderElector.Builder> adjustment) {
+    private TestCandidate(String id, ConnectionSource source, LockKey key, Consumer<LeaderElector.Builder> adjustment) {
         LeaderElector.Builder builder = LeaderElector.builder()
                 .connectTo(source)
                 .key(key)
@@ -79,19 +79,19 @@ final class Candidate implements LeadershipListener, AutoCloseable {
                 server.superuserPassword());
     }
 
-    static Candidate start(String id, ConnectionSource source, LockKey key) {
+    static TestCandidate start(String id, ConnectionSource source, LockKey key) {
         return start(id, source, key, builder -> {});
     }
 
-    static Candidate start(
+    static TestCandidate start(
             String id, ConnectionSource source, LockKey key, Consumer<LeaderElector.Builder> adjustment) {
-        Candidate candidate = new Candidate(id, source, key, adjustment);
+        TestCandidate candidate = new TestCandidate(id, source, key, adjustment);
         candidate.elector.start();
         return candidate;
     }
 
-    static Candidate startLeader(String id, ConnectionSource source, LockKey key) {
-        Candidate candidate = start(id, source, key);
+    static TestCandidate startLeader(String id, ConnectionSource source, LockKey key) {
+        TestCandidate candidate = start(id, source, key);
         candidate.awaitElected(1);
         return candidate;
     }

@@ -13,14 +13,14 @@ import java.util.stream.Collectors;
 import java.util.stream.LongStream;
 import org.junit.jupiter.api.Test;
 
-class SpreadingTest {
+class FairShareTest {
 
     private static final Duration TIME = Duration.ofSeconds(2);
     private static final Duration INTERVAL = Duration.ofMinutes(1);
     private static final long START = Long.MAX_VALUE - 1_000;
 
-    private final Spreading spreading =
-            new Spreading(Spread.over(TIME).rebalanceEvery(INTERVAL), ElectorOptions.defaults(), new Random(1), START);
+    private final FairShare share =
+            new FairShare(Spread.over(TIME).rebalanceEvery(INTERVAL), ElectorOptions.defaults(), new Random(1), START);
 
     private static Set<LockKey> keys(int first, int count) {
         return LongStream.range(first, first + count).mapToObj(LockKey::of).collect(Collectors.toSet());
@@ -32,8 +32,8 @@ class SpreadingTest {
 
     @Test
     void anInstanceThatHoldsNothingTakesOneKeyAtOnce() {
-        spreading.foundFree(keys(0, 100), START);
-        assertThat(spreading.due(0, 100, START)).hasSize(1);
+        share.foundFree(keys(0, 100), START);
+        assertThat(share.due(0, 100, START)).hasSize(1);
     }
 
     @Test
@@ -42,95 +42,93 @@ class SpreadingTest {
         for (int millis = 0; millis <= 2_000; millis += 100) {
             Set<LockKey> free = keys(0, 100);
             free.removeAll(held);
-            spreading.foundFree(free, after(millis));
-            held.addAll(spreading.due(held.size(), 100, after(millis)));
+            share.foundFree(free, after(millis));
+            held.addAll(share.due(held.size(), 100, after(millis)));
             assertThat(held).hasSize(Math.min(100, millis / 20 + 1));
         }
     }
 
     @Test
     void theMoreAnInstanceHoldsTheLongerItWaits() {
-        spreading.foundFree(keys(0, 1), START);
-        assertThat(spreading.due(50, 100, after(999))).isEmpty();
-        assertThat(spreading.due(50, 100, after(1_000))).hasSize(1);
-        assertThat(spreading.nextDueAt(50, 100)).isEqualTo(after(1_000));
-        assertThat(spreading.nextDueAt(0, 100)).isEqualTo(START);
+        share.foundFree(keys(0, 1), START);
+        assertThat(share.due(50, 100, after(999))).isEmpty();
+        assertThat(share.due(50, 100, after(1_000))).hasSize(1);
+        assertThat(share.nextDueAt(50, 100)).isEqualTo(after(1_000));
+        assertThat(share.nextDueAt(0, 100)).isEqualTo(START);
     }
 
     @Test
     void aKeyThatWasTakenInTheMeantimeCountsAnewWhenItIsFreeAgain() {
-        spreading.foundFree(keys(0, 1), START);
-        spreading.foundFree(Set.of(), after(500));
-        assertThat(spreading.nextDueAt(50, 100)).isNull();
-        assertThat(spreading.foundFree(keys(0, 1), after(600))).hasSize(1);
-        assertThat(spreading.due(50, 100, after(1_599))).isEmpty();
-        assertThat(spreading.due(50, 100, after(1_600))).hasSize(1);
+        share.foundFree(keys(0, 1), START);
+        share.foundFree(Set.of(), after(500));
+        assertThat(share.nextDueAt(50, 100)).isNull();
+        assertThat(share.foundFree(keys(0, 1), after(600))).hasSize(1);
+        assertThat(share.due(50, 100, after(1_599))).isEmpty();
+        assertThat(share.due(50, 100, after(1_600))).hasSize(1);
     }
 
     @Test
-    void whoHearsOfAnInstanceThatFindsKeysFreeLetsItCatchUp() {
-        spreading.foundFree(keys(0, 100), START);
-        assertThat(spreading.due(0, 100, after(1_000))).hasSize(51);
-        spreading.foundFree(keys(51, 49), after(1_000));
-        spreading.countAnew(after(1_000));
-        assertThat(spreading.due(51, 100, after(2_019))).isEmpty();
-        assertThat(spreading.due(51, 100, after(2_020))).hasSize(1);
+    void whatWasTakenInTheMeantimeIsWaitedForNoLonger() {
+        share.foundFree(keys(0, 100), START);
+        assertThat(share.due(0, 100, after(1_000))).hasSize(51);
+        share.foundFree(keys(51, 49), after(1_000));
+        assertThat(share.due(51, 100, after(1_019))).isEmpty();
+        assertThat(share.due(51, 100, after(1_020))).hasSize(1);
     }
 
     @Test
     void onlyKeysThatWereNotKnownToBeFreeAreNews() {
-        assertThat(spreading.foundFree(keys(0, 2), START)).hasSize(2);
-        assertThat(spreading.foundFree(keys(0, 3), after(1))).containsExactly(LockKey.of(2));
+        assertThat(share.foundFree(keys(0, 2), START)).hasSize(2);
+        assertThat(share.foundFree(keys(0, 3), after(1))).containsExactly(LockKey.of(2));
     }
 
     @Test
     void instancesTryInDifferentOrders() {
-        Spreading other = new Spreading(Spread.over(TIME), ElectorOptions.defaults(), new Random(2), START);
-        spreading.foundFree(keys(0, 100), START);
+        FairShare other = new FairShare(Spread.over(TIME), ElectorOptions.defaults(), new Random(2), START);
+        share.foundFree(keys(0, 100), START);
         other.foundFree(keys(0, 100), START);
-        assertThat(spreading.due(0, 100, after(2_000))).hasSize(100).isNotEqualTo(other.due(0, 100, after(2_000)));
+        assertThat(share.due(0, 100, after(2_000))).hasSize(100).isNotEqualTo(other.due(0, 100, after(2_000)));
     }
 
     @Test
     void aSurplusIsGivenUpKeyByKeyInEachInterval() {
-        assertThat(spreading.isRebalanceDue(after(59_999))).isFalse();
-        assertThat(spreading.isRebalanceDue(after(60_000))).isTrue();
+        assertThat(share.isRebalanceDue(after(59_999))).isFalse();
+        assertThat(share.isRebalanceDue(after(60_000))).isTrue();
         List<LockKey> surplus =
-                spreading.surplus(keys(0, 51), 100, 2, after(60_000)).stream().toList();
+                share.surplus(keys(0, 51), 100, 2, after(60_000)).stream().toList();
         assertThat(surplus).hasSize(1);
         assertThat(keys(0, 51)).containsAll(surplus);
-        assertThat(spreading.isRebalanceDue(after(119_999))).isFalse();
-        assertThat(spreading.isRebalanceDue(after(120_000))).isTrue();
+        assertThat(share.isRebalanceDue(after(119_999))).isFalse();
+        assertThat(share.isRebalanceDue(after(120_000))).isTrue();
     }
 
     @Test
     void whoLeadsNoMoreThanItsShareGivesNothingUp() {
-        assertThat(spreading.surplus(keys(0, 50), 100, 2, after(60_000))).isEmpty();
-        assertThat(spreading.surplus(keys(0, 34), 100, 3, after(60_000))).isEmpty();
-        assertThat(spreading.surplus(keys(0, 35), 100, 3, after(60_000))).isPresent();
-        assertThat(spreading.surplus(keys(0, 100), 100, 0, after(60_000))).isEmpty();
+        assertThat(share.surplus(keys(0, 50), 100, 2, after(60_000))).isEmpty();
+        assertThat(share.surplus(keys(0, 34), 100, 3, after(60_000))).isEmpty();
+        assertThat(share.surplus(keys(0, 35), 100, 3, after(60_000))).isPresent();
+        assertThat(share.surplus(keys(0, 100), 100, 0, after(60_000))).isEmpty();
     }
 
     @Test
     void anInstanceWhoseKeyComesBackDoublesItsInterval() {
         Set<LockKey> led = keys(0, 100);
         long now = after(60_000);
-        spreading.surplus(led, 100, 2, now);
+        share.surplus(led, 100, 2, now);
         for (int doublings = 1; doublings < 5; doublings++) {
             now += INTERVAL.toNanos() << (doublings - 1);
-            assertThat(spreading.isRebalanceDue(now)).isTrue();
-            spreading.surplus(led, 100, 2, now);
+            assertThat(share.isRebalanceDue(now)).isTrue();
+            share.surplus(led, 100, 2, now);
         }
-        LockKey last = spreading.surplus(led, 100, 2, now).orElseThrow();
+        LockKey last = share.surplus(led, 100, 2, now).orElseThrow();
         led.remove(last);
-        spreading.surplus(led, 100, 2, now);
-        assertThat(spreading.isRebalanceDue(now + INTERVAL.toNanos())).isTrue();
+        share.surplus(led, 100, 2, now);
+        assertThat(share.isRebalanceDue(now + INTERVAL.toNanos())).isTrue();
     }
 
     @Test
     void withoutAnIntervalNothingIsRebalanced() {
-        Spreading plain = new Spreading(Spread.evenly(), ElectorOptions.defaults(), new Random(1), START);
-        assertThat(plain.rebalances()).isFalse();
+        FairShare plain = new FairShare(Spread.evenly(), ElectorOptions.defaults(), new Random(1), START);
         assertThat(plain.isRebalanceDue(after(Duration.ofDays(1).toMillis()))).isFalse();
     }
 

@@ -2,30 +2,31 @@ package dev.pgleader;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.pgleader.Candidacy.BeginTerm;
-import dev.pgleader.Candidacy.Close;
-import dev.pgleader.Candidacy.Closed;
-import dev.pgleader.Candidacy.Drained;
-import dev.pgleader.Candidacy.Draining;
-import dev.pgleader.Candidacy.Effect;
-import dev.pgleader.Candidacy.EndTerm;
-import dev.pgleader.Candidacy.Follower;
-import dev.pgleader.Candidacy.Leader;
-import dev.pgleader.Candidacy.LockLost;
-import dev.pgleader.Candidacy.LockTaken;
-import dev.pgleader.Candidacy.Pause;
-import dev.pgleader.Candidacy.Phase;
-import dev.pgleader.Candidacy.Resigning;
-import dev.pgleader.Candidacy.Resume;
-import dev.pgleader.Candidacy.Signal;
-import dev.pgleader.Candidacy.StartFailed;
-import dev.pgleader.Candidacy.Started;
-import dev.pgleader.Candidacy.StepDown;
-import dev.pgleader.Candidacy.TakingOver;
-import dev.pgleader.Candidacy.Tick;
-import dev.pgleader.Candidacy.Times;
-import dev.pgleader.Candidacy.Transition;
-import dev.pgleader.Candidacy.Unlock;
+import dev.pgleader.CandidateState.BeginTerm;
+import dev.pgleader.CandidateState.Close;
+import dev.pgleader.CandidateState.Drained;
+import dev.pgleader.CandidateState.Effect;
+import dev.pgleader.CandidateState.EndTerm;
+import dev.pgleader.CandidateState.Follower;
+import dev.pgleader.CandidateState.Leader;
+import dev.pgleader.CandidateState.LockLost;
+import dev.pgleader.CandidateState.LockTaken;
+import dev.pgleader.CandidateState.Pause;
+import dev.pgleader.CandidateState.Phase;
+import dev.pgleader.CandidateState.ReleaseLock;
+import dev.pgleader.CandidateState.Resigning;
+import dev.pgleader.CandidateState.Resume;
+import dev.pgleader.CandidateState.Revoking;
+import dev.pgleader.CandidateState.Signal;
+import dev.pgleader.CandidateState.StartFailed;
+import dev.pgleader.CandidateState.Started;
+import dev.pgleader.CandidateState.StepDown;
+import dev.pgleader.CandidateState.Stopped;
+import dev.pgleader.CandidateState.TakingOver;
+import dev.pgleader.CandidateState.Tick;
+import dev.pgleader.CandidateState.Times;
+import dev.pgleader.CandidateState.Transition;
+import dev.pgleader.CandidateState.Vouched;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
@@ -41,12 +42,13 @@ import org.junit.jupiter.api.TestFactory;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-class CandidacyTest {
+class CandidateStateTest {
 
     /**
-     * Every phase with every signal. A cell is what becomes of the candidacy, then what is to be done: {@code .} is nothing,
-     * {@code !} is refused, {@code unlock} gives the lock back after a term, {@code free} without one, {@code fails} the failed starts in a row if they change, {@code term} the term if it changes.
-     * The clock stands at 1000, the cool-down is 2, the revoke timeout 30; the candidacy has led 7 terms, the last of which
+     * Every phase with every signal. A cell is what becomes of the candidate, then what is to be done: {@code .} is nothing,
+     * {@code !} is refused, {@code release} releases the lock after a term, {@code free} without
+     * one, {@code fails} are the failed starts in a row if they change, {@code term} is the term if it changes.
+     * The clock stands at 1000, the cool-down is 2, the revoke timeout 30; the candidate has led 7 terms, the last of which
      * couldn't start.
      */
     @Nested
@@ -57,13 +59,14 @@ class CandidacyTest {
         private static final long TERM = 7;
         private static final int FAILED_STARTS = 1;
 
-        private static final Map<String, Candidacy> PHASES = phases();
+        private static final Map<String, CandidateState> PHASES = phases();
         private static final Map<String, Signal> SIGNALS = signals();
 
         private static final String WITHOUT_A_TERM = """
-                                | follower               | cooling               | taking over               | closed
+                                | follower               | cooling               | taking over               | stopped
                 lock taken      | leader, term 8, begin  | leader, term 8, begin | !                         | !
                 taken for later | taking over @1005      | taking over @1005     | !                         | !
+                vouched         | .                      | .                     | leader, term 8, begin     | .
                 lock lost       | .                      | .                     | follower @1000            | .
                 step down       | follower @1002         | .                     | follower @1002, free    | .
                 start failed    | .                      | .                     | .                         | .
@@ -72,96 +75,104 @@ class CandidacyTest {
                 old started     | .                      | .                     | .                         | .
                 drained         | .                      | .                     | .                         | .
                 old drained     | .                      | .                     | .                         | .
-                pause           | paused follower @1000  | paused follower @1009 | paused follower @1000, free | paused closed
+                pause           | paused follower @1000  | paused follower @1009 | paused follower @1000, free | paused stopped
                 resume          | .                      | .                     | .                         | .
-                close           | closing closed         | closing closed        | closing closed, free    | closing closed
+                close           | closing stopped         | closing stopped        | closing stopped, free    | closing stopped
+                close in 3      | closing stopped        | closing stopped       | closing stopped, free     | closing stopped
                 tick            | .                      | .                     | .                         | .
                 tick when due   | .                      | .                     | leader, term 8, begin     | .
                 """;
 
         private static final String IN_OR_AFTER_A_TERM = """
-                                | leader                        | resigning               | draining       | cooling draining
+                                | leader                        | resigning               | revoking       | cooling revoking
                 lock taken      | !                             | !                       | !              | !
                 taken for later | !                             | !                       | !              | !
-                lock lost       | draining @1030, end LOCK_LOST | cooling draining @1020  | .              | .
+                vouched         | .                             | .                       | .              | .
+                lock lost       | revoking @1030, end LOCK_LOST | cooling revoking @1020  | .              | .
                 step down       | resigning @1030, end RESIGNED | .                       | .              | .
                 start failed    | resigning @1030, fails 2, end CALLBACK_FAILED | .       | .              | .
                 old start failed| .                             | .                       | .              | .
                 started         | leader, fails 0               | .                       | .              | .
                 old started     | .                             | .                       | .              | .
-                drained         | .                             | follower @1002, unlock  | follower @1000 | follower @1002
+                drained         | .                             | follower @1002, release  | follower @1000 | follower @1002
                 old drained     | .                             | .                       | .              | .
-                pause           | paused resigning @1030, end RESIGNED | paused resigning @1020 | paused draining @1025 | paused cooling draining @1025
+                pause           | paused resigning @1030, end RESIGNED | paused resigning @1020 | paused revoking @1025 | paused cooling revoking @1025
                 resume          | .                             | .                       | .              | .
-                close           | closing resigning @1030, end CLOSED | closing resigning @1020 | closing draining @1025 | closing cooling draining @1025
+                close           | closing resigning @1030, end CLOSED | closing resigning @1020 | closing revoking @1025 | closing cooling revoking @1025
+                close in 3      | closing resigning @1003, end CLOSED | closing resigning @1003 | closing revoking @1003 | closing cooling revoking @1003
                 tick            | .                             | .                       | .              | .
-                tick when due   | .                             | cooling draining @1020, unlock | .       | .
+                tick when due   | .                             | cooling revoking @1020, release | .       | .
                 """;
 
         private static final String WHILE_PAUSED = """
-                                | paused follower        | paused resigning               | paused draining
+                                | paused follower        | paused resigning               | paused revoking
                 lock taken      | paused leader, term 8, begin | !                        | !
                 taken for later | paused taking over @1005 | !                            | !
-                lock lost       | .                      | paused cooling draining @1020         | .
+                vouched         | .                      | .                              | .
+                lock lost       | .                      | paused cooling revoking @1020         | .
                 step down       | paused follower @1002  | .                              | .
                 start failed    | .                      | .                              | .
                 old start failed| .                      | .                              | .
                 started         | .                      | .                              | .
                 old started     | .                      | .                              | .
-                drained         | .                      | paused follower @1002, unlock  | paused follower @1000
+                drained         | .                      | paused follower @1002, release  | paused follower @1000
                 old drained     | .                      | .                              | .
                 pause           | .                      | .                              | .
-                resume          | follower @1000         | resigning @1020                | draining @1025
-                close           | paused closing closed  | paused closing resigning @1020 | paused closing draining @1025
+                resume          | follower @1000         | resigning @1020                | revoking @1025
+                close           | paused closing stopped  | paused closing resigning @1020 | paused closing revoking @1025
+                close in 3      | paused closing stopped | paused closing resigning @1003 | paused closing revoking @1003
                 tick            | .                      | .                              | .
-                tick when due   | .                      | paused cooling draining @1020, unlock  | .
+                tick when due   | .                      | paused cooling revoking @1020, release  | .
                 """;
 
         private static final String WHILE_CLOSING = """
-                                | closing resigning              | closing draining
+                                | closing resigning              | closing revoking
                 lock taken      | !                              | !
                 taken for later | !                              | !
-                lock lost       | closing cooling draining @1020         | .
+                vouched         | .                              | .
+                lock lost       | closing cooling revoking @1020         | .
                 step down       | .                              | .
                 start failed    | .                              | .
                 old start failed| .                              | .
                 started         | .                              | .
                 old started     | .                              | .
-                drained         | closing closed, unlock         | closing closed
+                drained         | closing stopped, release         | closing stopped
                 old drained     | .                              | .
-                pause           | paused closing resigning @1020 | paused closing draining @1025
+                pause           | paused closing resigning @1020 | paused closing revoking @1025
                 resume          | .                              | .
                 close           | .                              | .
+                close in 3      | closing resigning @1003        | closing revoking @1003
                 tick            | .                              | .
-                tick when due   | closing closed, unlock         | closing closed
+                tick when due   | closing stopped, release         | closing stopped
                 """;
 
-        private static Map<String, Candidacy> phases() {
-            Map<String, Candidacy> phases = new LinkedHashMap<>();
-            phases.put("follower", candidacy(new Follower(NOW), false, false));
-            phases.put("cooling", candidacy(new Follower(1009), false, false));
-            phases.put("taking over", candidacy(new TakingOver(1010), false, false));
-            phases.put("leader", candidacy(new Leader(), false, false));
-            phases.put("resigning", candidacy(new Resigning(1020), false, false));
-            phases.put("draining", candidacy(new Draining(1025, false), false, false));
-            phases.put("cooling draining", candidacy(new Draining(1025, true), false, false));
-            phases.put("closed", candidacy(new Closed(), false, false));
-            phases.put("paused follower", candidacy(new Follower(NOW), true, false));
-            phases.put("paused resigning", candidacy(new Resigning(1020), true, false));
-            phases.put("paused draining", candidacy(new Draining(1025, false), true, false));
-            phases.put("closing resigning", candidacy(new Resigning(1020), false, true));
-            phases.put("closing draining", candidacy(new Draining(1025, false), false, true));
+        private static Map<String, CandidateState> phases() {
+            Map<String, CandidateState> phases = new LinkedHashMap<>();
+            phases.put("follower", state(new Follower(NOW), false, false));
+            phases.put("cooling", state(new Follower(1009), false, false));
+            phases.put("taking over", state(new TakingOver(1010), false, false));
+            phases.put("leader", state(new Leader(), false, false));
+            phases.put("resigning", state(new Resigning(1020), false, false));
+            phases.put("revoking", state(new Revoking(1025, false), false, false));
+            phases.put("cooling revoking", state(new Revoking(1025, true), false, false));
+            phases.put("stopped", state(new Stopped(), false, false));
+            phases.put("paused follower", state(new Follower(NOW), true, false));
+            phases.put("paused resigning", state(new Resigning(1020), true, false));
+            phases.put("paused revoking", state(new Revoking(1025, false), true, false));
+            phases.put("closing resigning", state(new Resigning(1020), false, true));
+            phases.put("closing revoking", state(new Revoking(1025, false), false, true));
             return phases;
         }
 
-        private static Candidacy candidacy(Phase phase, boolean paused, boolean closing) {
-            return new Candidacy(phase, TERM, FAILED_STARTS, paused, closing);
+        private static CandidateState state(Phase phase, boolean paused, boolean closing) {
+            return new CandidateState(phase, TERM, FAILED_STARTS, paused, closing);
         }
 
         private static Map<String, Signal> signals() {
             Map<String, Signal> signals = new LinkedHashMap<>();
             signals.put("lock taken", new LockTaken(NOW));
             signals.put("taken for later", new LockTaken(1005));
+            signals.put("vouched", new Vouched());
             signals.put("lock lost", new LockLost(RevocationReason.LOCK_LOST));
             signals.put("step down", new StepDown(RevocationReason.RESIGNED));
             signals.put("start failed", new StartFailed(TERM));
@@ -172,7 +183,8 @@ class CandidacyTest {
             signals.put("old drained", new Drained(TERM - 1));
             signals.put("pause", new Pause());
             signals.put("resume", new Resume());
-            signals.put("close", new Close());
+            signals.put("close", new Close(TIMES.revokeTimeout()));
+            signals.put("close in 3", new Close(3));
             signals.put("tick", new Tick());
             signals.put("tick when due", new Tick());
             return signals;
@@ -191,7 +203,7 @@ class CandidacyTest {
         void theTablesMissNone() {
             assertThat(cells()).hasSize(PHASES.size() * SIGNALS.size());
             assertThat(PHASES.values().stream()
-                            .<Class<?>>map(candidacy -> candidacy.phase().getClass()))
+                            .<Class<?>>map(state -> state.phase().getClass()))
                     .containsAll(List.of(Phase.class.getPermittedSubclasses()));
             assertThat(SIGNALS.values().stream().<Class<?>>map(Signal::getClass))
                     .containsAll(List.of(Signal.class.getPermittedSubclasses()));
@@ -215,7 +227,7 @@ class CandidacyTest {
             return cells;
         }
 
-        private static String outcome(Candidacy before, String signalName) {
+        private static String outcome(CandidateState before, String signalName) {
             Signal signal = SIGNALS.get(signalName);
             Long dueAt = before.dueAt();
             long now = signalName.equals("tick when due") && dueAt != null ? Math.max(NOW, dueAt) : NOW;
@@ -234,12 +246,12 @@ class CandidacyTest {
                     .collect(Collectors.joining(", "));
         }
 
-        private static String describe(Candidacy candidacy) {
-            return (candidacy.paused() ? "paused " : "")
-                    + (candidacy.closing() ? "closing " : "")
-                    + describe(candidacy.phase())
-                    + (candidacy.terms() == TERM ? "" : ", term " + candidacy.terms())
-                    + (candidacy.failedStarts() == FAILED_STARTS ? "" : ", fails " + candidacy.failedStarts());
+        private static String describe(CandidateState state) {
+            return (state.paused() ? "paused " : "")
+                    + (state.closing() ? "closing " : "")
+                    + describe(state.phase())
+                    + (state.terms() == TERM ? "" : ", term " + state.terms())
+                    + (state.failedStarts() == FAILED_STARTS ? "" : ", fails " + state.failedStarts());
         }
 
         private static String describe(Phase phase) {
@@ -249,10 +261,10 @@ class CandidacyTest {
                 return "taking over @" + takingOver.actFrom();
             } else if (phase instanceof Resigning resigning) {
                 return "resigning @" + resigning.releaseBy();
-            } else if (phase instanceof Draining draining) {
-                return (draining.coolsDown() ? "cooling draining @" : "draining @") + draining.giveUpBy();
+            } else if (phase instanceof Revoking revoking) {
+                return (revoking.coolsDown() ? "cooling revoking @" : "revoking @") + revoking.giveUpBy();
             }
-            return phase instanceof Leader ? "leader" : "closed";
+            return phase instanceof Leader ? "leader" : "stopped";
         }
 
         private static String describe(Effect effect) {
@@ -262,7 +274,7 @@ class CandidacyTest {
             } else if (effect instanceof EndTerm end) {
                 return "end " + end.reason();
             }
-            return ((Unlock) effect).afterTerm() ? "unlock" : "free";
+            return ((ReleaseLock) effect).afterTerm() ? "release" : "free";
         }
     }
 
@@ -273,12 +285,12 @@ class CandidacyTest {
         private static final Times TIMES = new Times(5, 20);
         private static final int STEPS = 3_000;
 
-        /** A candidacy, what the rest of the world knows of it, and its past. */
+        /** A state, what the rest of the world knows of it, and its past. */
         private static final class History {
             final Random random;
             final List<String> past = new ArrayList<>();
             long now;
-            Candidacy candidacy;
+            CandidateState state;
             boolean lockHeld;
             boolean ledUnderLock;
             boolean inTerm;
@@ -288,12 +300,12 @@ class CandidacyTest {
             History(long seed) {
                 random = new Random(seed);
                 now = Long.MAX_VALUE - 500; // The clock's reading turns negative on the way.
-                candidacy = Candidacy.start(0, random.nextInt(4) == 0, now);
+                state = CandidateState.start(0, random.nextInt(4) == 0, true, now);
             }
 
             Signal next() {
-                boolean wants = candidacy.wantsLock(now);
-                long term = candidacy.terms() - random.nextInt(2);
+                boolean wants = state.wantsLock(now);
+                long term = state.terms() - random.nextInt(2);
                 RevocationReason[] reasons = RevocationReason.values();
                 RevocationReason reason = reasons[random.nextInt(reasons.length)];
                 return switch (random.nextInt(14)) {
@@ -304,17 +316,17 @@ class CandidacyTest {
                     case 4, 5 -> new Drained(term);
                     case 6 -> new Pause();
                     case 7 -> new Resume();
-                    case 8 -> random.nextInt(100) == 0 ? new Close() : new Tick();
+                    case 8 -> random.nextInt(100) == 0 ? new Close(random.nextInt(30)) : new Vouched();
                     case 9, 10, 11 -> wants ? new LockTaken(now + random.nextInt(4)) : new Tick();
                     default -> new Tick();
                 };
             }
 
             void feed(Signal signal) {
-                Candidacy before = candidacy;
+                CandidateState before = state;
                 Transition transition = before.on(signal, now, TIMES);
-                candidacy = transition.next();
-                past.add(signal + " -> " + candidacy + " " + transition.effects());
+                state = transition.next();
+                past.add(signal + " -> " + state + " " + transition.effects());
                 if (signal instanceof LockTaken) {
                     lockHeld = true;
                     ledUnderLock = false;
@@ -324,16 +336,16 @@ class CandidacyTest {
                     drainOwed = false;
                 }
                 transition.effects().forEach(this::carryOut);
-                assertThat(candidacy.holdsLock()).as("holds the lock").isEqualTo(lockHeld);
-                assertThat(candidacy.leads()).as("leads").isEqualTo(inTerm);
-                assertThat(candidacy.terms()).as("terms").isEqualTo(lastTerm);
-                if (candidacy.paused() || candidacy.closing() || drainOwed || lockHeld) {
-                    assertThat(candidacy.wantsLock(now + 1_000_000))
+                assertThat(state.holdsLock()).as("holds the lock").isEqualTo(lockHeld);
+                assertThat(state.leads()).as("leads").isEqualTo(inTerm);
+                assertThat(state.terms()).as("terms").isEqualTo(lastTerm);
+                if (state.paused() || state.closing() || drainOwed || lockHeld) {
+                    assertThat(state.wantsLock(now + 1_000_000))
                             .as("wants the lock")
                             .isFalse();
                 }
-                if (before.isClosed()) {
-                    assertThat(candidacy.phase()).isEqualTo(before.phase());
+                if (before.isStopped()) {
+                    assertThat(state.phase()).isEqualTo(before.phase());
                     assertThat(transition.effects()).isEmpty();
                 }
                 if (before.closing()) {
@@ -357,8 +369,8 @@ class CandidacyTest {
                     inTerm = false;
                     drainOwed = true;
                 } else {
-                    assertThat(lockHeld).as("unlocks a lock that it holds").isTrue();
-                    assertThat(((Unlock) effect).afterTerm())
+                    assertThat(lockHeld).as("releases a lock that it holds").isTrue();
+                    assertThat(((ReleaseLock) effect).afterTerm())
                             .as("led under this lock")
                             .isEqualTo(ledUnderLock);
                     lockHeld = false;
@@ -371,7 +383,7 @@ class CandidacyTest {
         void theInvariantsHold(long seed) {
             History history = new History(seed);
             for (int step = 0; step < STEPS; step++) {
-                if (history.candidacy.isClosed() && history.random.nextInt(20) == 0) {
+                if (history.state.isStopped() && history.random.nextInt(20) == 0) {
                     history = restarted(history);
                 }
                 history.now += history.random.nextInt(4);
@@ -389,8 +401,7 @@ class CandidacyTest {
         }
 
         private static History restarted(History old) {
-            old.candidacy = Candidacy.start(old.candidacy.terms(), false, old.now);
-            old.drainOwed = false;
+            old.state = CandidateState.start(old.state.terms(), false, !old.drainOwed, old.now);
             return old;
         }
     }
@@ -402,68 +413,93 @@ class CandidacyTest {
 
         @Test
         void aCandidateWhoseWorkCannotStartWaitsLongerEachTimeUpTo32CoolDowns() {
-            Candidacy candidacy = Candidacy.start(0, false, 0);
+            CandidateState state = CandidateState.start(0, false, true, 0);
             List<Long> waits = new ArrayList<>();
             for (int i = 0; i < 9; i++) {
-                candidacy = lead(candidacy);
-                candidacy = candidacy
-                        .on(new StartFailed(candidacy.terms()), 0, TIMES)
+                state = lead(state);
+                state = state
+                        .on(new StartFailed(state.terms()), 0, TIMES)
                         .next();
-                candidacy = drain(candidacy);
-                waits.add(candidacy.dueAt());
+                state = drain(state);
+                waits.add(state.dueAt());
             }
             assertThat(waits).containsExactly(10L, 20L, 40L, 80L, 160L, 320L, 320L, 320L, 320L);
         }
 
         @Test
         void theWaitIsTheSameIfTheLockIsLostBeforeItIsReleased() {
-            Candidacy candidacy = new Candidacy(new Leader(), 5, 3, false, false);
-            candidacy = candidacy.on(new StartFailed(5), 0, TIMES).next();
-            candidacy = candidacy
+            CandidateState state = new CandidateState(new Leader(), 5, 3, false, false);
+            state = state.on(new StartFailed(5), 0, TIMES).next();
+            state = state
                     .on(new LockLost(RevocationReason.SESSION_LOST), 0, TIMES)
                     .next();
-            assertThat(drain(candidacy).dueAt()).isEqualTo(80);
+            assertThat(drain(state).dueAt()).isEqualTo(80);
         }
 
         @Test
         void theLongestWaitHoldsForAnyNumberOfFailures() {
-            Candidacy candidacy = new Candidacy(new Resigning(30), 1, Integer.MAX_VALUE, false, false);
-            assertThat(drain(candidacy).dueAt()).isEqualTo(320);
+            CandidateState state = new CandidateState(new Resigning(30), 1, Integer.MAX_VALUE, false, false);
+            assertThat(drain(state).dueAt()).isEqualTo(320);
         }
 
         @Test
         void aStartThatSucceedsForgetsTheFailures() {
-            Candidacy candidacy = new Candidacy(new Leader(), 5, 4, false, false);
-            candidacy = candidacy.on(new Started(5), 0, TIMES).next();
-            candidacy = candidacy.on(new StartFailed(5), 0, TIMES).next();
-            assertThat(drain(candidacy).dueAt()).isEqualTo(10);
+            CandidateState state = new CandidateState(new Leader(), 5, 4, false, false);
+            state = state.on(new Started(5), 0, TIMES).next();
+            state = state.on(new StartFailed(5), 0, TIMES).next();
+            assertThat(drain(state).dueAt()).isEqualTo(10);
         }
 
         @Test
         void aFollowerWantsTheLockFromItsTimeOnAlsoAcrossTheOverflowOfTheClock() {
-            Candidacy candidacy = Candidacy.start(0, false, Long.MAX_VALUE);
-            assertThat(candidacy.wantsLock(Long.MAX_VALUE - 1)).isFalse();
-            assertThat(candidacy.wantsLock(Long.MAX_VALUE)).isTrue();
-            assertThat(candidacy.wantsLock(Long.MIN_VALUE + 5)).isTrue();
+            CandidateState state = CandidateState.start(0, false, true, Long.MAX_VALUE);
+            assertThat(state.wantsLock(Long.MAX_VALUE - 1)).isFalse();
+            assertThat(state.wantsLock(Long.MAX_VALUE)).isTrue();
+            assertThat(state.wantsLock(Long.MIN_VALUE + 5)).isTrue();
         }
 
         @Test
         void onlyTheLastMomentOfATimeIsDue() {
-            for (Candidacy waiting : List.of(
-                    new Candidacy(new TakingOver(100), 1, 0, false, false),
-                    new Candidacy(new Resigning(100), 1, 0, false, false),
-                    new Candidacy(new Draining(100, false), 1, 0, false, true))) {
+            for (CandidateState waiting : List.of(
+                    new CandidateState(new TakingOver(100), 1, 0, false, false),
+                    new CandidateState(new Resigning(100), 1, 0, false, false),
+                    new CandidateState(new Revoking(100, false), 1, 0, false, true))) {
                 assertThat(waiting.on(new Tick(), 99, TIMES).next()).isEqualTo(waiting);
                 assertThat(waiting.on(new Tick(), 100, TIMES).next()).isNotEqualTo(waiting);
                 assertThat(waiting.dueAt()).isEqualTo(100);
             }
         }
 
-        private static Candidacy lead(Candidacy follower) {
+        /** Its last run was given up with callbacks under way; the next one competes when they have returned. */
+        @Test
+        void aCandidateThatStartsAnewWaitsForTheCallbacksOfItsLastTerm() {
+            CandidateState state = CandidateState.start(7, false, false, 1_000);
+            assertThat(state.wantsLock(1_000_000)).isFalse();
+            assertThat(state.isStopped()).isFalse();
+            assertThat(state.on(new Tick(), 1_000_000, TIMES).next()).isEqualTo(state);
+            assertThat(state.on(new Drained(6), 1_000, TIMES).next()).isEqualTo(state);
+            assertThat(drain(state).wantsLock(0)).isTrue();
+            assertThat(state.on(new Close(30), 1_000, TIMES).next().dueAt())
+                    .as("gives up at once, since that run has waited long enough")
+                    .isEqualTo(1_000);
+        }
+
+        /** R20. */
+        @Test
+        void aBudgetNeverLengthensTheRevokeTimeout() {
+            CandidateState leader = new CandidateState(new Leader(), 5, 0, false, false);
+            assertThat(leader.on(new Close(3), 100, TIMES).next().dueAt()).isEqualTo(103);
+            assertThat(leader.on(new Close(3_000), 100, TIMES).next().dueAt()).isEqualTo(130);
+            CandidateState resigning = new CandidateState(new Resigning(110), 5, 0, false, false);
+            assertThat(resigning.on(new Close(30), 100, TIMES).next().dueAt()).isEqualTo(110);
+            assertThat(resigning.on(new Close(0), 100, TIMES).next().dueAt()).isEqualTo(100);
+        }
+
+        private static CandidateState lead(CandidateState follower) {
             return follower.on(new LockTaken(0), 0, TIMES).next();
         }
 
-        private static Candidacy drain(Candidacy resigning) {
+        private static CandidateState drain(CandidateState resigning) {
             return resigning.on(new Drained(resigning.terms()), 0, TIMES).next();
         }
     }
