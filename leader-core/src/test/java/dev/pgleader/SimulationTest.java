@@ -31,7 +31,7 @@ import org.slf4j.LoggerFactory;
 class SimulationTest {
 
     private static final Logger LOG = (Logger) LoggerFactory.getLogger("dev.pgleader");
-    private static final long HISTORIES = Long.getLong("simulation.histories", 20_000);
+    private static final long HISTORIES = Long.getLong("simulation.histories", 4_000);
     private static final long FIRST_SEED = Long.getLong("simulation.firstSeed", 1);
     private static final @Nullable Long ONLY_SEED = Long.getLong("simulation.seed");
 
@@ -96,7 +96,7 @@ class SimulationTest {
     void noHintThatGoesWrongEndsTerm() {
         Rules rules = Rules.asPromised().withOnly(SimulationFaults.HARMLESS);
         assertThat(rules.areHarmless()).isTrue();
-        LongStream.rangeClosed(1, HISTORIES / 20).parallel().forEach(seed -> live(seed, rules));
+        LongStream.rangeClosed(1, HISTORIES / 8).parallel().forEach(seed -> live(seed, rules));
     }
 
     // ---- does it bite?
