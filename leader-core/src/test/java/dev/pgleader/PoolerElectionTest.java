@@ -38,7 +38,7 @@ class PoolerElectionTest {
 
     @BeforeAll
     static void requirePgBouncer() {
-        assumeTrue(PgBouncer.available(), "pgbouncer isn't installed");
+        assumeTrue(PgBouncer.available(), PgBouncer.MISSING);
     }
 
     @ParameterizedTest

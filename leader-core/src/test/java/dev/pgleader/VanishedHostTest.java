@@ -33,7 +33,8 @@ class VanishedHostTest {
 
     @BeforeAll
     static void requireNetworkNamespaces() {
-        assumeTrue(NetworkNamespace.available(), "this user can't make a network namespace");
+        assumeTrue(
+                NetworkNamespace.available(), "no network namespace (run as root on Linux; apt-get install iproute2)");
     }
 
     /** An election between a leader that is going to vanish and another instance. */

@@ -28,7 +28,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 import org.postgresql.ds.PGSimpleDataSource;
 
 /** Servers that don't answer, answer with a failure, or serve a client that died. */
-@Timeout(value = 60, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+@Timeout(value = 180, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class BrokenServerTest {
 
     private static final LockKey KEY = LockKey.named("broken-server-test");

@@ -55,7 +55,7 @@ class PoolerTest {
 
     @BeforeAll
     static void requirePgBouncer() throws SQLException {
-        assumeTrue(PgBouncer.available(), "pgbouncer isn't installed");
+        assumeTrue(PgBouncer.available(), PgBouncer.MISSING);
         SERVER.createDatabase(DATABASE);
         table = new LockTable(SERVER, DATABASE);
     }

@@ -45,7 +45,7 @@ public final class PostgresServer implements AutoCloseable {
     private static final String KEY = "server.key";
     private static final Duration PATIENCE = Duration.ofSeconds(60);
 
-    private final PostgresBinaries binaries;
+    private final PostgresBinaries binaries = PostgresBinaries.bundled();
     private final Path directory;
     private final Path data;
     private final Path log;
@@ -55,8 +55,7 @@ public final class PostgresServer implements AutoCloseable {
     private volatile @Nullable Process postmaster;
     private volatile boolean killed;
 
-    private PostgresServer(PostgresBinaries binaries, boolean tls) throws IOException {
-        this.binaries = binaries;
+    private PostgresServer(boolean tls) throws IOException {
         this.tls = tls;
         directory = Directories.createTemporary("pgleader-server-");
         data = directory.resolve("data");
@@ -316,7 +315,7 @@ public final class PostgresServer implements AutoCloseable {
      */
     public PostgresServer standby() throws SQLException {
         try {
-            PostgresServer standby = new PostgresServer(binaries, tls);
+            PostgresServer standby = new PostgresServer(tls);
             try {
                 backup(standby);
                 standby.write("standby.signal", "");
@@ -517,7 +516,6 @@ public final class PostgresServer implements AutoCloseable {
     public static final class Builder {
 
         private final Map<String, String> settings = new LinkedHashMap<>();
-        private @Nullable PostgresBinaries binaries;
         private final List<String> clients = new ArrayList<>(List.of(LoopbackPorts.HOST));
         private String authentication = "trust";
         private boolean tls;
@@ -543,12 +541,6 @@ public final class PostgresServer implements AutoCloseable {
             return setting("listen_addresses", LoopbackPorts.HOST + "," + network.serverAddress());
         }
 
-        /** Takes another PostgreSQL than the one on the class path. */
-        public Builder binaries(PostgresBinaries binaries) {
-            this.binaries = binaries;
-            return this;
-        }
-
         /** Asks for passwords (SCRAM-SHA-256), where by default everybody is trusted. */
         public Builder passwords() {
             authentication = "scram-sha-256";
@@ -564,8 +556,7 @@ public final class PostgresServer implements AutoCloseable {
         /** Starts the server and returns when it accepts connections. */
         public PostgresServer launch() {
             try {
-                PostgresServer server =
-                        new PostgresServer(binaries == null ? PostgresBinaries.bundled() : binaries, tls);
+                PostgresServer server = new PostgresServer(tls);
                 try {
                     prepare(server);
                     server.start();

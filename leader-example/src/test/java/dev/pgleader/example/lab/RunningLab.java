@@ -40,7 +40,7 @@ final class RunningLab {
     static final LabSettings SHORT = new LabSettings(
             Duration.ofMillis(2_000), Duration.ofMillis(200), Duration.ofMillis(600), AcquisitionMode.POLL);
 
-    private static final Duration PATIENCE = Duration.ofSeconds(30);
+    private static final Duration PATIENCE = Duration.ofSeconds(60);
 
     private final ConfigurableApplicationContext context;
     private final Supervisor supervisor;
