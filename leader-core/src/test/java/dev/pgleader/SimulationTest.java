@@ -76,9 +76,7 @@ class SimulationTest {
     }
 
     private static LongStream seeds() {
-        return ONLY_SEED == null
-                ? LongStream.range(FIRST_SEED, FIRST_SEED + HISTORIES)
-                : LongStream.of(ONLY_SEED);
+        return ONLY_SEED == null ? LongStream.range(FIRST_SEED, FIRST_SEED + HISTORIES) : LongStream.of(ONLY_SEED);
     }
 
     @Test
