@@ -252,7 +252,8 @@ class PoolerTest {
             ConnectionSource source = ConnectionSource.of(pooler.url(DATABASE), SERVER.superuser(), "");
             Settings impatient = new Settings("pooled", Duration.ofSeconds(2), Duration.ofMillis(500), true);
             assertFault(Fault.UNREACHABLE, () -> LockSession.open(source, impatient))
-                    .hasMessageContaining("second connection");
+                    .hasMessageContaining("second connection")
+                    .hasMessageContaining("CONNECTION LIMIT");
         }
     }
 
