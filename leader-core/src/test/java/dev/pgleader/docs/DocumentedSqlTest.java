@@ -41,7 +41,7 @@ import org.postgresql.PGConnection;
 import org.postgresql.PGNotification;
 
 /** Runs the SQL of the documentation, page by page, as psql would; the runbook while one elector leads and another follows. */
-@Timeout(180)
+@Timeout(300)
 class DocumentedSqlTest {
 
     private static final String DATABASE = "documentation";

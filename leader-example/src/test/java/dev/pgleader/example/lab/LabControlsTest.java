@@ -159,7 +159,7 @@ class LabControlsTest {
 
         HttpResponse<String> done = lab.post(
                 "/api/lab/restart",
-                "{\"leaseMillis\": 2300, \"retryMillis\": 200, \"jobMillis\": 600, \"mode\": \"QUEUE\"}");
+                "{\"leaseMillis\": 5300, \"retryMillis\": 200, \"jobMillis\": 600, \"mode\": \"QUEUE\"}");
         assertThat(done.statusCode()).as(done.body()).isEqualTo(200);
         lab.awaitLeader();
         assertThat(before)

@@ -34,11 +34,14 @@ import org.awaitility.Awaitility;
 import org.awaitility.core.ConditionFactory;
 import org.springframework.context.ConfigurableApplicationContext;
 
-/** A lab with short times, in this JVM, and what is needed to see what became of it. */
+/**
+ * A lab with short times, in this JVM, and what is needed to see what became of it. The lease is long enough for a busy machine to
+ * keep it, and for a test to look at what is the case before it ends.
+ */
 final class RunningLab {
 
     static final LabSettings SHORT = new LabSettings(
-            Duration.ofMillis(2_000), Duration.ofMillis(200), Duration.ofMillis(600), AcquisitionMode.POLL);
+            Duration.ofMillis(5_000), Duration.ofMillis(200), Duration.ofMillis(600), AcquisitionMode.POLL);
 
     private static final Duration PATIENCE = Duration.ofSeconds(60);
 
