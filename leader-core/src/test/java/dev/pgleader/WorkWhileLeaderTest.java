@@ -11,7 +11,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-@Timeout(120)
+@Timeout(300)
 class WorkWhileLeaderTest {
 
     private final Lease lease = TestLeases.of(new ManualTicker(0), 1_000);

@@ -34,7 +34,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 import org.slf4j.event.Level;
 
 /** What a session does when it can't be trusted, though its connection works. */
-@Timeout(180)
+@Timeout(300)
 class DoubtfulSessionTest {
 
     private static final String DATABASE = "doubtful";

@@ -43,7 +43,7 @@ import org.junit.jupiter.params.provider.MethodSource;
 import org.postgresql.ds.PGSimpleDataSource;
 
 /** Sessions behind PgBouncer. */
-@Timeout(180)
+@Timeout(300)
 class PoolerTest {
 
     private static final String DATABASE = "pooled";
