@@ -176,7 +176,7 @@ final class Candidate {
         }
         boolean changed = !state.equals(transition.next());
         state = transition.next();
-        if (state.holdsLock() || state.paused()) {
+        if (!state.wantsLock(now)) {
             condition.forget();
         }
         if (changed) {
