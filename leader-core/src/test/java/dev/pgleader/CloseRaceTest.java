@@ -87,7 +87,8 @@ class CloseRaceTest {
             await().atMost(PATIENCE).until(() -> proxy.acceptedConnections() > 0);
             long begin = System.nanoTime();
             candidate.close();
-            Duration bound = TestCandidate.FAST.healthCheckTimeout().multipliedBy(4).plus(PATIENCE);
+            Duration bound =
+                    TestCandidate.FAST.healthCheckTimeout().multipliedBy(4).plus(PATIENCE);
             assertThat(Duration.ofNanos(System.nanoTime() - begin)).isLessThan(bound);
             await().atMost(PATIENCE)
                     .untilAsserted(() -> assertThat(threadsOf(key)).isEmpty());

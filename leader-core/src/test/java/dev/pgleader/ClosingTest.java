@@ -49,7 +49,8 @@ class ClosingTest extends ElectionTest {
         assertThat(election.journal())
                 .containsExactly(
                         "onRevoked 1 CLOSED",
-                        "release [bigint:1], nobody leading", "tell [released bigint:1]",
+                        "release [bigint:1], nobody leading",
+                        "tell [released bigint:1]",
                         "close");
     }
 
@@ -97,7 +98,8 @@ class ClosingTest extends ElectionTest {
         assertThat(election.journal())
                 .endsWith(
                         "onRevoked 1 RESIGNED",
-                        "release [bigint:1], nobody leading", "tell [released bigint:1]",
+                        "release [bigint:1], nobody leading",
+                        "tell [released bigint:1]",
                         "close");
     }
 

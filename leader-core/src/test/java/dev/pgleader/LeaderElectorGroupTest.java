@@ -388,7 +388,9 @@ class LeaderElectorGroupTest {
                             .filter(elector -> !elector.isLeader())
                             .allMatch(elector -> elector.status()
                                     .problem()
-                                    .filter(problem -> problem.fault().filter(Fault.LOCK_TABLE_FULL::equals).isPresent())
+                                    .filter(problem -> problem.fault()
+                                            .filter(Fault.LOCK_TABLE_FULL::equals)
+                                            .isPresent())
                                     .isPresent()));
 
             assertThat(first).allMatch(LeaderElector::isLeader);

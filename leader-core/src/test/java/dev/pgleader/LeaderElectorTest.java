@@ -92,7 +92,8 @@ class LeaderElectorTest {
 
     @Test
     void currentLeaderIsReadableFromAnyInstance() throws Exception {
-        try (TestCandidate follower = TestCandidate.start("follower", direct(SERVER), key, builder -> builder.paused(true))) {
+        try (TestCandidate follower =
+                TestCandidate.start("follower", direct(SERVER), key, builder -> builder.paused(true))) {
             await().atMost(PATIENCE)
                     .until(() -> follower.elector().status().session().isPresent());
             assertThat(follower.elector().currentLeader().get(20, TimeUnit.SECONDS))

@@ -309,7 +309,6 @@ class LeaseTest {
             beganAt = clock.nanos();
         }
 
-
         void read() {
             clock.advanceNanos(1);
             for (int i = 0; i < 10; i++) {

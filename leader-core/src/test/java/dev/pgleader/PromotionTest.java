@@ -80,8 +80,8 @@ class PromotionTest {
                         .elector()
                         .status()
                         .problem()
-                        .filter(problem ->
-                                problem.fault().filter(fault::equals).isPresent() && problem.message().contains(message))
+                        .filter(problem -> problem.fault().filter(fault::equals).isPresent()
+                                && problem.message().contains(message))
                         .isPresent());
     }
 

@@ -120,7 +120,8 @@ class QueueTest {
         try (TestCandidate leader = start("leader");
                 LogCapture log = LogCapture.of(ElectionLoop.class.getPackageName(), Level.WARN)) {
             leader.awaitElected(1);
-            TestCandidate follower = TestCandidate.start("follower", direct(SERVER), key, builder -> builder.options(patient));
+            TestCandidate follower =
+                    TestCandidate.start("follower", direct(SERVER), key, builder -> builder.options(patient));
             awaitQueueing(follower);
             int pid = follower.backendPid();
             long start = System.nanoTime();

@@ -82,8 +82,8 @@ class QueueingTest {
         delayed.server.freeAll();
         delayed.session()
                 .waits
-                .add(() -> List.of(new Notification(
-                        ScriptedSession.Server.ELSEWHERE.backendPid(), "released bigint:1")));
+                .add(() ->
+                        List.of(new Notification(ScriptedSession.Server.ELSEWHERE.backendPid(), "released bigint:1")));
         delayed.loop.await(SLICE.toNanos());
         assertThat(follower.leads()).isTrue();
     }
@@ -168,7 +168,9 @@ class QueueingTest {
         election.turn();
         election.journal();
         await(SLICE);
-        assertThat(election.journal()).startsWith("queue bigint:1 for 1000 ms").noneMatch(entry -> entry.startsWith("try"));
+        assertThat(election.journal())
+                .startsWith("queue bigint:1 for 1000 ms")
+                .noneMatch(entry -> entry.startsWith("try"));
     }
 
     @Test

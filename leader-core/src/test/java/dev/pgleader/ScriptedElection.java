@@ -60,8 +60,7 @@ final class ScriptedElection {
         this(options, spread, random, linearBackoff());
     }
 
-    private ScriptedElection(
-            ElectorOptions options, @Nullable Spread spread, RandomGenerator random, Backoff backoff) {
+    private ScriptedElection(ElectorOptions options, @Nullable Spread spread, RandomGenerator random, Backoff backoff) {
         this.options = options;
         this.loop = new ElectionLoop(
                 "test",
@@ -145,11 +144,8 @@ final class ScriptedElection {
         return latest;
     }
 
-    /** One turn; returns for how long the loop then means to wait. If nobody took part so far, one before it lets them in. */
+    /** One turn; returns for how long the loop then means to wait. */
     Duration turn() {
-        if (loop.isDeserted()) {
-            loop.step();
-        }
         return Duration.ofNanos(loop.step());
     }
 

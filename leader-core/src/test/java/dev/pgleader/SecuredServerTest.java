@@ -132,7 +132,8 @@ class SecuredServerTest {
         try (Connection operator = server.connect();
                 TestCandidate first = TestCandidate.start("first", source, key, builder -> builder.options(patient))) {
             first.awaitElected(1);
-            try (TestCandidate second = TestCandidate.start("second", source, key, builder -> builder.options(patient))) {
+            try (TestCandidate second =
+                    TestCandidate.start("second", source, key, builder -> builder.options(patient))) {
                 for (TestCandidate candidate : List.of(first, second)) {
                     assertThat(Sql.truth(operator, "SELECT ssl FROM pg_stat_ssl WHERE pid = ?", candidate.backendPid()))
                             .isTrue();

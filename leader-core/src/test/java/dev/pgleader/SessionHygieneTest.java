@@ -194,7 +194,9 @@ class SessionHygieneTest {
                                     .elector()
                                     .status()
                                     .problem()
-                                    .filter(problem -> problem.fault().filter(Fault.UNREACHABLE::equals).isPresent()
+                                    .filter(problem -> problem.fault()
+                                                    .filter(Fault.UNREACHABLE::equals)
+                                                    .isPresent()
                                             && problem.message().contains("too many clients"))
                                     .isPresent());
                     assertThat(candidate.elector().isLeader()).isFalse();
