@@ -136,6 +136,11 @@ final class ScriptedElection {
         journal.add(entry);
     }
 
+    /** Whether that is what happened last. */
+    boolean isLastEntry(String entry) {
+        return !journal.isEmpty() && journal.get(journal.size() - 1).equals(entry);
+    }
+
     /** The session that was opened last. */
     ScriptedSession session() {
         if (latest == null) {
