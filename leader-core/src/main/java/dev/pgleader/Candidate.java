@@ -180,7 +180,7 @@ final class Candidate {
         boolean changed = !state.equals(transition.next());
         boolean lockGoes = state.holdsLock() && !transition.next().holdsLock();
         state = transition.next();
-        if (state.holdsLock() || state.paused()) {
+        if (!state.wantsLock(now)) {
             condition.forget();
         }
         if (changed) {

@@ -85,7 +85,7 @@ public final class LeaderElector implements AutoCloseable {
             if (before.ended().isDone()) {
                 enter(next);
             } else {
-                var unused = before.ended().thenRun(() -> enter(next));
+                var unused = before.ended().thenRun(() -> enterLater(next));
             }
             run = next;
             state = State.STARTED;
@@ -107,6 +107,17 @@ public final class LeaderElector implements AutoCloseable {
             } else {
                 group.enter(candidate, entering, paused);
             }
+        }
+    }
+
+    /** The same after {@link #start()} has returned, when nobody is there to hear of a failure. */
+    private void enterLater(CandidateRun entering) {
+        try {
+            enter(entering);
+        } catch (Throwable e) {
+            state = State.STOPPED;
+            entering.ended().complete(null);
+            LOG.error("[{}] Couldn't be started again, and is stopped", name(), e);
         }
     }
 
@@ -169,7 +180,7 @@ public final class LeaderElector implements AutoCloseable {
 
     private void depart() {
         if (group.remove(this)) {
-            candidate.observers.tell(ElectionObserver::closed);
+            candidate.observers.tellClosed();
         }
     }
 

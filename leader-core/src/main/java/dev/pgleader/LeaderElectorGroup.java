@@ -223,9 +223,14 @@ public final class LeaderElectorGroup implements AutoCloseable {
 
     /** How long callbacks may take if closing has this budget: the rest is for the round trips that follow them. */
     Duration revokeTimeoutWithin(Duration budget) {
-        Duration left = budget.minus(options.healthCheckTimeout().multipliedBy(2));
-        Duration atLeast = left.isNegative() ? Duration.ZERO : left;
-        return atLeast.compareTo(options.revokeTimeout()) < 0 ? atLeast : options.revokeTimeout();
+        Duration left = budget.minus(reserve(budget).multipliedBy(2));
+        return left.compareTo(options.revokeTimeout()) < 0 ? left : options.revokeTimeout();
+    }
+
+    /** The time to leave for one round trip: its bound, but no more than a quarter of the budget. */
+    private Duration reserve(Duration budget) {
+        Duration quarter = budget.dividedBy(4);
+        return quarter.compareTo(options.healthCheckTimeout()) < 0 ? quarter : options.healthCheckTimeout();
     }
 
     /** Waits for electors that have begun to leave, unless that would be for the calling callback to return. */
@@ -250,7 +255,7 @@ public final class LeaderElectorGroup implements AutoCloseable {
         }
         Duration roundTrip = options.healthCheckTimeout();
         boolean inTerm = leaving.stream().anyMatch(elector -> isInTerm(elector.candidate()));
-        Duration orderly = budget.minus(roundTrip);
+        Duration orderly = budget.minus(reserve(budget));
         Duration patience = inTerm || orderly.compareTo(roundTrip) < 0 ? orderly : roundTrip;
         if (isDone(left, leaving, patience)) {
             return;
@@ -258,7 +263,7 @@ public final class LeaderElectorGroup implements AutoCloseable {
         if (allLeave) {
             thread.breakOff();
         }
-        if (!isDone(left, leaving, roundTrip.compareTo(budget) < 0 ? roundTrip : budget)) {
+        if (!isDone(left, leaving, reserve(budget))) {
             LOG.warn(
                     "[{}] {} of {} electors haven't ended within {} ms; they don't lead, and end later",
                     name,

@@ -32,9 +32,7 @@ final class PendingFutures {
     }
 
     void completeElected(Leadership leadership) {
-        for (CompletableFuture<Leadership> future = untilElected.poll(); future != null; future = untilElected.poll()) {
-            complete(future, leadership);
-        }
+        completeAll(untilElected, leadership);
     }
 
     /** Completes the future when the candidate doesn't hold the lock any more. */
@@ -42,9 +40,16 @@ final class PendingFutures {
         untilReleased.add(future);
     }
 
+    @SuppressWarnings("NullAway") // Null is the only value of a Void.
     void completeReleased() {
-        for (CompletableFuture<Void> future = untilReleased.poll(); future != null; future = untilReleased.poll()) {
-            complete(future);
+        completeAll(untilReleased, null);
+    }
+
+    private <T> void completeAll(Queue<CompletableFuture<T>> futures, T value) {
+        for (CompletableFuture<T> future = futures.peek(); future != null; future = futures.peek()) {
+            complete(future, value);
+            // Not before: it would be lost if there were no memory for its task.
+            futures.remove(future);
         }
     }
 
@@ -71,19 +76,28 @@ final class PendingFutures {
 
     /** Runs the task on the callback executor, now or when there is a thread for it. */
     void aside(Runnable task) {
-        try {
-            executor.execute(task);
-        } catch (Throwable e) {
+        if (!isTaken(task)) {
             postponed.add(task);
         }
     }
 
-    /** Runs what was postponed; returns false if there's still no thread. */
-    boolean retry() {
-        Runnable task = postponed.poll();
-        if (task != null) {
-            aside(task);
+    private boolean isTaken(Runnable task) {
+        try {
+            executor.execute(task);
+            return true;
+        } catch (Throwable e) {
+            return false;
         }
-        return postponed.isEmpty();
+    }
+
+    /** Runs what was postponed; returns false if there's still no thread for some of it. */
+    boolean retry() {
+        for (Runnable task = postponed.peek(); task != null; task = postponed.peek()) {
+            if (!isTaken(task)) {
+                return false;
+            }
+            postponed.remove(task);
+        }
+        return true;
     }
 }
