@@ -412,10 +412,11 @@ final class ElectionLoop {
     // ---- what the sessions tell each other, and what callers ask
 
     private void receive(List<Notification> notifications) {
+        if (notifications.isEmpty()) {
+            return;
+        }
         long now = now();
-        Set<LockKey> competing = notifications.isEmpty()
-                ? Set.of()
-                : new HashSet<>(candidates.keysOf(candidate -> candidate.state().wantsLock(now)));
+        Set<LockKey> competing = Set.copyOf(candidates.keysOf(candidate -> candidate.state().wantsLock(now)));
         ElectionMessages.Heard heard = messages.receive(notifications, competing, now);
         if (!heard.look().isEmpty()) {
             schedule.hinted(now);
@@ -429,8 +430,7 @@ final class ElectionLoop {
     }
 
     private void resignOnRequest(LockSession session) throws LockSessionException {
-        Set<LockKey> led =
-                new HashSet<>(candidates.keysOf(candidate -> candidate.state().leads()));
+        Set<LockKey> led = Set.copyOf(candidates.keysOf(each -> each.state().leads()));
         Set<Integer> requesters = messages.requestersToLookAt(led, now());
         if (requesters.isEmpty()) {
             return;
@@ -445,11 +445,7 @@ final class ElectionLoop {
     /** Asks whoever leads to resign, in this turn or not at all. */
     void requestResignation(Candidate candidate, CompletableFuture<Void> sent) {
         messages.requestResignation(candidate.key, wasSent -> {
-            if (wasSent) {
-                candidate.futures.complete(sent);
-            } else {
-                candidate.futures.fail(sent, noSession("The request to resign couldn't be sent"));
-            }
+            candidate.futures.settle(sent, wasSent ? null : noSession("The request to resign couldn't be sent"));
         });
         if (keeper.session() == null) {
             messages.forget();

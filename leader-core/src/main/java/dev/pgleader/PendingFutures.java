@@ -4,6 +4,7 @@ import java.util.Queue;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.Executor;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The futures that wait for something to happen to one candidate. User code may hang on them, so they are completed on the
@@ -58,6 +59,15 @@ final class PendingFutures {
 
     <T> void complete(CompletableFuture<T> future, T value) {
         aside(() -> future.complete(value));
+    }
+
+    /** Completes the future, or fails it. */
+    void settle(CompletableFuture<Void> future, @Nullable Throwable failure) {
+        if (failure == null) {
+            complete(future);
+        } else {
+            fail(future, failure);
+        }
     }
 
     void fail(CompletableFuture<?> future, Throwable failure) {

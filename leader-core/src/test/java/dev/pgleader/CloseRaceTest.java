@@ -20,7 +20,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** A closed elector leaves nothing behind, whenever it is closed. */
-@Timeout(180)
+@Timeout(300)
 class CloseRaceTest {
 
     private static final PostgresServer SERVER = PostgresServer.shared();

@@ -19,7 +19,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** How fast a loss is noticed and leadership handed over. */
-@Timeout(120)
+@Timeout(300)
 class FailoverTimesTest {
 
     private static final PostgresServer SERVER = PostgresServer.shared();

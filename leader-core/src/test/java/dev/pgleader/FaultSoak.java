@@ -102,11 +102,11 @@ final class FaultSoak implements AutoCloseable {
         return ElectorProcess.start(server, network.port(), bits, id + "." + started++, OPTIONS);
     }
 
-    /** Runs for this long and checks all along. */
-    void run(Duration duration) throws SQLException {
+    /** Runs for this long, and on a slow machine longer, until so many faults have been made; checks all along. */
+    void run(Duration duration, int leastFaults) throws SQLException {
         long end = System.nanoTime() + duration.toNanos();
         awaitLeader(System.nanoTime());
-        while (System.nanoTime() - end < 0) {
+        while (System.nanoTime() - end < 0 || faultCount() < leastFaults) {
             int burst = 1 + random.nextInt(7);
             for (int i = 0; i < burst; i++) {
                 strike();

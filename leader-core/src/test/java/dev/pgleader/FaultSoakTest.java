@@ -10,7 +10,7 @@ import org.junit.jupiter.api.Test;
 /** Whatever strikes, there are never two leaders, and soon one again. */
 class FaultSoakTest {
 
-    private static final Duration SHORT = Duration.ofSeconds(15);
+    private static final Duration SHORT = Duration.ofSeconds(10);
     private static final int LEAST_FAULTS_A_MINUTE = 25;
 
     @Test
@@ -28,13 +28,12 @@ class FaultSoakTest {
         long seed = Long.getLong("faults.seed", ThreadLocalRandom.current().nextLong());
         System.out.println("faults.seed=" + seed);
         try (FaultSoak soak = new FaultSoak(seed)) {
-            soak.run(duration);
+            soak.run(duration, (int) (duration.toSeconds() * LEAST_FAULTS_A_MINUTE / 60));
             System.out.println(soak.report(duration));
             soak.assertNeverTwo();
             assertThat(soak.recoveries())
                     .allSatisfy(micros ->
                             assertThat(Duration.ofNanos(micros * 1000)).isLessThan(FaultSoak.BOUND));
-            assertThat(soak.faultCount()).isGreaterThan((int) (duration.toSeconds() * LEAST_FAULTS_A_MINUTE / 120));
             assertThat(soak.terms()).isPositive();
         }
     }

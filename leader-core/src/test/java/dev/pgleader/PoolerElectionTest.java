@@ -27,7 +27,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
 /** Elections whose sessions go through PgBouncer. */
-@Timeout(120)
+@Timeout(300)
 class PoolerElectionTest {
 
     private static final PostgresServer SERVER = PostgresServer.shared();
@@ -38,7 +38,7 @@ class PoolerElectionTest {
 
     @BeforeAll
     static void requirePgBouncer() {
-        assumeTrue(PgBouncer.available(), "pgbouncer isn't installed");
+        assumeTrue(PgBouncer.available(), PgBouncer.MISSING);
     }
 
     @ParameterizedTest

@@ -18,7 +18,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** What happens to whole processes: killed, stopped and continued. */
-@Timeout(120)
+@Timeout(300)
 class ProcessFaultTest {
 
     private static final PostgresServer SERVER = PostgresServer.shared();

@@ -13,7 +13,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
-/** When a follower waits in the server's queue, for what and for how long; see {@link QueueTest} for a real server. */
+/** When a follower waits in the server's queue, for what and for how long; see {@link QueueOnServerTest} for a real server. */
 class QueueingTest {
 
     private static final Duration SLICE = Duration.ofSeconds(2);

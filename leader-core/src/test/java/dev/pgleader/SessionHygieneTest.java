@@ -29,7 +29,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 import org.slf4j.event.Level;
 
 /** What the sessions of electors are to the server and to a pool. */
-@Timeout(120)
+@Timeout(300)
 class SessionHygieneTest {
 
     private static final PostgresServer SERVER = PostgresServer.shared();

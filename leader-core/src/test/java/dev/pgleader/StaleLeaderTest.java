@@ -32,7 +32,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 import org.postgresql.ds.PGSimpleDataSource;
 
 /** A leader whose lock is gone finds out by itself, and campaigns again by itself. */
-@Timeout(120)
+@Timeout(300)
 class StaleLeaderTest {
 
     private final long bits = freshKeyBits();

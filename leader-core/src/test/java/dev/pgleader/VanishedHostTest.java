@@ -21,7 +21,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** A leader whose machine is gone: no kernel is left that would tell the server. */
-@Timeout(120)
+@Timeout(300)
 class VanishedHostTest {
 
     private static final String ROLE = "without_lease";
@@ -33,7 +33,8 @@ class VanishedHostTest {
 
     @BeforeAll
     static void requireNetworkNamespaces() {
-        assumeTrue(NetworkNamespace.available(), "this user can't make a network namespace");
+        assumeTrue(
+                NetworkNamespace.available(), "no network namespace (run as root on Linux; apt-get install iproute2)");
     }
 
     /** An election between a leader that is going to vanish and another instance. */

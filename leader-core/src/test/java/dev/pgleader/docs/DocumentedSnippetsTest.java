@@ -15,6 +15,7 @@ import dev.pgleader.TakeoverDelay;
 import dev.pgleader.lock.AdvisoryLocks;
 import dev.pgleader.lock.ConnectionSource;
 import dev.pgleader.lock.LockKey;
+import dev.pgleader.testkit.JavaProcess;
 import dev.pgleader.testkit.PostgresServer;
 import dev.pgleader.testkit.Sql;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
@@ -30,7 +31,7 @@ import org.junit.jupiter.api.Timeout;
 import org.postgresql.ds.PGSimpleDataSource;
 
 /** The Java that the documentation shows does what it says. */
-@Timeout(180)
+@Timeout(300)
 class DocumentedSnippetsTest {
 
     private static final String DATABASE = "documented_snippets";
@@ -39,6 +40,26 @@ class DocumentedSnippetsTest {
     @BeforeAll
     static void createDatabase() throws SQLException {
         SERVER.createDatabase(DATABASE);
+    }
+
+    @Test
+    void thePlainProgramOfTheReadmeHandsOver() {
+        String[] database = {SERVER.url(DATABASE), SERVER.superuser(), SERVER.superuserPassword()};
+        try (JavaProcess first = JavaProcess.start(NightlyRun.class, database)) {
+            // On a server that has just started it leads after a lease.
+            first.awaitLine(" leads, term 1$", Duration.ofSeconds(60));
+            try (JavaProcess second = JavaProcess.start(NightlyRun.class, database);
+                    JavaProcess third = JavaProcess.start(NightlyRun.class, database)) {
+                first.stop();
+                first.awaitLine(" no longer leads: CLOSED$", Duration.ofSeconds(30));
+                assertThat(first.exitCode(Duration.ofSeconds(30))).isEqualTo(143);
+                await().atMost(Duration.ofSeconds(30))
+                        .until(() -> !second.lines().isEmpty() || !third.lines().isEmpty());
+                JavaProcess next = second.lines().isEmpty() ? third : second;
+                next.kill();
+                (next == second ? third : second).awaitLine(" leads, term 1$", Duration.ofSeconds(30));
+            }
+        }
     }
 
     @Test

@@ -54,7 +54,7 @@ import org.postgresql.PGNotification;
  * What this library believes of PostgreSQL and its driver. The numbers F1 to F18 are those of the design's list of
  * facts.
  */
-@Timeout(180)
+@Timeout(300)
 class PostgresAssumptionsTest {
 
     private static final String DATABASE = "assumptions";
@@ -339,7 +339,7 @@ class PostgresAssumptionsTest {
         @DisplayName("F15, C07: behind a transaction pooler two clients get the same lock, which stays when both"
                 + " have left")
         void transactionPooler() throws SQLException {
-            assumeTrue(PgBouncer.available(), "pgbouncer isn't installed");
+            assumeTrue(PgBouncer.available(), PgBouncer.MISSING);
             try (PgBouncer pooler = PgBouncer.before(SERVER)
                     .poolMode(PoolMode.TRANSACTION)
                     .poolSize(1)

@@ -30,6 +30,9 @@ import org.awaitility.core.ConditionTimeoutException;
  */
 public final class PgBouncer implements AutoCloseable {
 
+    /** Why tests are skipped where it isn't {@link #available}. */
+    public static final String MISSING = "no pgbouncer (apt-get install pgbouncer)";
+
     /** When a server connection goes back to the pool. */
     public enum PoolMode {
         /** When the client leaves. */

@@ -17,7 +17,7 @@ class PgBouncerTest {
 
     @BeforeAll
     static void requirePgBouncer() {
-        assumeTrue(PgBouncer.available(), "pgbouncer isn't installed");
+        assumeTrue(PgBouncer.available(), PgBouncer.MISSING);
     }
 
     @Test

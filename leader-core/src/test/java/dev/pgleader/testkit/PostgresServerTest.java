@@ -3,10 +3,8 @@ package dev.pgleader.testkit;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
-import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.pgleader.testkit.PostgresServer.ShutdownMode;
-import java.io.IOException;
 import java.nio.file.Path;
 import java.sql.Connection;
 import java.sql.DriverManager;
@@ -182,17 +180,6 @@ class PostgresServerTest {
         shortLived.killPostmaster();
         shortLived.close();
         assertThat(data.getParent()).doesNotExist();
-    }
-
-    @Test
-    void runsAnotherVersionThatASystemPropertyNames() throws SQLException, IOException {
-        assumeTrue(PostgresBinaries.available(14), "-Dpgleader.test.postgres14.jar names no jar");
-        try (PostgresServer older = PostgresServer.builder()
-                        .binaries(PostgresBinaries.version(14))
-                        .launch();
-                PostgresServer standby = older.standby()) {
-            assertThat(value(standby, "SHOW server_version")).startsWith("14.");
-        }
     }
 
     private static String value(String sql) throws SQLException {

@@ -43,7 +43,7 @@ class LabProcessTest {
                     .hasSizeGreaterThan(8);
 
             lab.send(signal);
-            assertThat(lab.process.waitFor(20, TimeUnit.SECONDS)).isTrue();
+            assertThat(lab.process.waitFor(60, TimeUnit.SECONDS)).isTrue();
             RunningLab.until("all processes have ended")
                     .until(() -> all.stream().noneMatch(ProcessHandle::isAlive));
             RunningLab.until("its data is removed").until(() -> {
