@@ -24,7 +24,9 @@ import org.slf4j.event.Level;
 @Timeout(300)
 class TakeoverDelayTest {
 
-    private static final Duration LEASE = Duration.ofSeconds(3);
+    /** So long that a candidate on a busy machine has a session before a lease has passed since the server's start. */
+    private static final Duration LEASE = Duration.ofSeconds(8);
+
     private static final ElectorOptions AUTO = TestCandidate.FAST.toBuilder()
             .leaseDuration(LEASE)
             .takeoverDelay(TakeoverDelay.AUTO)
