@@ -48,8 +48,9 @@ class CatchUpTest {
                 .run(context -> {
                     TestLeaderElectors electors = context.getBean(TestLeaderElectors.class);
                     DocumentedReports proxy = context.getBean(DocumentedReports.class);
-                    AtomicInteger sent =
-                            ((DocumentedReports) ((Advised) proxy).getTargetSource().getTarget()).sent;
+                    AtomicInteger sent = ((DocumentedReports)
+                                    ((Advised) proxy).getTargetSource().getTarget())
+                            .sent;
                     // The tick in the gap.
                     context.getBean(DocumentedCatchUp.class).atThree();
                     assertThat(sent).hasValue(0);
