@@ -4,6 +4,10 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
 import dev.pgleader.lock.LockKey;
+import java.sql.Connection;
+import java.sql.DriverManager;
+import java.sql.SQLException;
+import java.sql.Statement;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Comparator;
@@ -90,9 +94,16 @@ class HandOverTest {
                 assertThat(leader.post("/actuator/leader", "{\"action\":\"resign\"}")
                                 .statusCode())
                         .isIn(200, 202);
-            case SQL ->
-                TestServer.query("SELECT pg_notify('pgleader', 'resign "
-                        + LockKey.named(name).toString() + "')::text");
+            case SQL -> {
+                try (Connection operator = DriverManager.getConnection(TestServer.url(), TestServer.USER, "");
+                        Statement statement = operator.createStatement()) {
+                    statement.execute("SELECT pg_notify('pgleader', 'resign " + LockKey.named(name) + "')");
+                    // The leader looks who asks: that has to be there still.
+                    statement.execute("SELECT pg_sleep(2)");
+                } catch (SQLException e) {
+                    throw new IllegalStateException(e);
+                }
+            }
         }
     }
 
