@@ -219,8 +219,8 @@ class DocumentedSqlTest {
         psql.set("name", NAME);
         psql.run(runbook);
         Sql.execute(psql.connection(), "SET search_path = " + HOSTILE_PATH);
-        assertThatThrownBy(() -> psql.run(psql.variable("who_leads").replace("pg_catalog.current_database", "current_database")
-                        + "\n"))
+        assertThatThrownBy(() -> psql.run(
+                        psql.variable("who_leads").replace("pg_catalog.current_database", "current_database") + "\n"))
                 .hasMessageContaining("fired");
         assertThat(hostile.fired()).isGreaterThan(firedBefore);
         firedBefore = hostile.fired();
@@ -360,7 +360,12 @@ class DocumentedSqlTest {
         leader.revocations.clear();
         SERVER.createRole("documentation_reader", "secret");
         try (Connection reader = SERVER.connect(DATABASE, "documentation_reader", "secret")) {
-            assertThat(psql.on(reader).run(":make_it_resign").get(0).rows().get(0).get("asked"))
+            assertThat(psql.on(reader)
+                            .run(":make_it_resign")
+                            .get(0)
+                            .rows()
+                            .get(0)
+                            .get("asked"))
                     .contains("will not listen: log in as " + SERVER.superuser());
         }
         assertThat(psql.run(blocks.get(0).text()).get(0).rows().get(0).get("asked"))
@@ -390,8 +395,7 @@ class DocumentedSqlTest {
                             "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)"));
             assertThat(leader.elector.isLeader()).isTrue();
             psql.run(":make_it_resign");
-            assertThat(queued.get(20, TimeUnit.SECONDS).get(0).rows())
-                    .containsExactly(Map.of("all_kept_out", "t"));
+            assertThat(queued.get(20, TimeUnit.SECONDS).get(0).rows()).containsExactly(Map.of("all_kept_out", "t"));
             assertThat(instances).noneMatch(instance -> instance.elector.isLeader());
             assertThat(instances)
                     .allSatisfy(instance -> assertThat(

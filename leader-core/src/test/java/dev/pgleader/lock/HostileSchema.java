@@ -60,7 +60,11 @@ public final class HostileSchema {
         }
     }
 
-    /** @param path of the database, in which the stranger's schema is called {@code trap} */
+    /**
+     * A new database with traps for all names in the texts.
+     *
+     * @param path of the database, in which the stranger's schema is called {@code trap}
+     */
     public static HostileSchema create(PostgresServer server, String database, String path, List<String> texts)
             throws SQLException {
         server.createDatabase(database);
