@@ -62,6 +62,7 @@ final class Acquisition {
     private final LockCapacity capacity;
     private final QueueWait queueWait = new QueueWait();
     private final @Nullable FairShare fairShare;
+    private long nextLookAt;
 
     Acquisition(
             String name,
@@ -75,6 +76,7 @@ final class Acquisition {
         this.candidates = election.candidates();
         this.messages = election.messages();
         this.schedule = election.schedule();
+        this.nextLookAt = now();
         this.capacity = new LockCapacity(name, surroundings.random());
         this.fairShare = spread == null ? null : new FairShare(spread, options, surroundings.random(), now());
     }
@@ -216,8 +218,16 @@ final class Acquisition {
         }
         candidates.require(key).condition.ask();
         boolean granted = outcome == QueueWait.Outcome.GRANTED;
-        Map<LockKey, Holder> holders = granted ? Map.of() : session.findHolders(List.of(key));
+        boolean looks = !granted && now() - nextLookAt >= 0;
+        Map<LockKey, Holder> holders = looks ? look(session) : Map.of();
         return new Tried(List.of(key), granted ? Set.of(key) : Set.of(), holders, startedAt, true);
+    }
+
+    /** Who leads instead; no oftener than a poll would tell. */
+    private Map<LockKey, Holder> look(LockSession session) throws LockSessionException {
+        long now = now();
+        nextLookAt = now + options.retryInterval().toNanos();
+        return session.findHolders(candidates.keysOf(candidate -> candidate.campaigns(now)));
     }
 
     private long sliceNanos(boolean alone, long now) {

@@ -39,21 +39,36 @@ final class CallbackQueue implements Executor {
         if (tasks.isEmpty() || !handedOver.compareAndSet(false, true)) {
             return true;
         }
-        AtomicBoolean begun = new AtomicBoolean();
+        Drain drain = null;
         try {
-            executor.execute(() -> {
-                if (begun.compareAndSet(false, true)) {
-                    drain();
-                }
-            });
+            drain = new Drain();
+            executor.execute(drain);
             return true;
         } catch (Throwable e) {
             // An executor may throw although it took the task, so the task is called off before another one is made.
-            if (begun.compareAndSet(false, true)) {
+            if (drain == null || drain.begins()) {
                 handedOver.set(false);
                 return false;
             }
             return true;
+        }
+    }
+
+    /** What the executor is given: runs the tasks, once. */
+    private final class Drain extends AtomicBoolean implements Runnable {
+
+        private static final long serialVersionUID = 1L;
+
+        /** True for whoever asks first: that one runs the tasks, or hands them over anew. */
+        boolean begins() {
+            return compareAndSet(false, true);
+        }
+
+        @Override
+        public void run() {
+            if (begins()) {
+                drain();
+            }
         }
     }
 

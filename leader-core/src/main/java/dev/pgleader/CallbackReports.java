@@ -36,7 +36,7 @@ final class CallbackReports implements ListenerDispatcher.Outcome {
     public void startFailed(long term, Throwable failure) {
         failedTerm = term;
         onReport.run();
-        onFailure.accept(failure);
+        count(failure);
     }
 
     @Override
@@ -47,7 +47,16 @@ final class CallbackReports implements ListenerDispatcher.Outcome {
 
     @Override
     public void revokeFailed(long term, Throwable failure) {
-        onFailure.accept(failure);
+        count(failure);
+    }
+
+    /** What is reported must not fail for want of memory to count it. */
+    private void count(Throwable failure) {
+        try {
+            onFailure.accept(failure);
+        } catch (Throwable e) {
+            // A failure that isn't counted is still in the log.
+        }
     }
 
     /** Whether all callbacks of the term have returned, or never will. */

@@ -3,17 +3,18 @@ package dev.pgleader;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.Executor;
 import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Daemon threads for the callbacks of any number of electors: a few as long as callbacks are short, more when all of them are
  * held up, so that no callback waits long for another one. A thread without a task for some seconds ends.
  *
- * <p>A task that was taken is never lost: where the system has no thread to give, it waits for one that is there already, or for
- * the next call of {@link #relieve()}, which the election thread makes in each of its turns.
+ * <p>A task that was taken is run. Where the system has no thread for it, it isn't taken.
  */
 final class CallbackThreads implements Executor {
 
@@ -41,31 +42,35 @@ final class CallbackThreads implements Executor {
         return thread;
     }
 
+    /**
+     * Runs the task on one of the threads.
+     *
+     * @throws RejectedExecutionException if there is none for it; then it isn't run
+     */
     @Override
     public void execute(Runnable task) {
         tasks.add(task);
-        relieve();
+        // If a thread has taken it in the meantime, all the better.
+        if (!isServed() && tasks.remove(task)) {
+            throw new RejectedExecutionException("There is no thread for callbacks");
+        }
     }
 
-    /** Sees that tasks that wait find a thread. Returns false if some wait and there is none to be had now. */
-    boolean relieve() {
-        int waiting = tasks.size();
-        if (waiting <= idle.get()) {
+    /** Whether the tasks that wait find a thread; starts one if need be. */
+    private boolean isServed() {
+        if (tasks.size() <= idle.get()) {
             return true;
         }
-        if (alive.get() < FEW) {
-            return startWorker() || alive.get() > 0;
-        }
-        return watched.get() || watch();
+        return alive.get() < FEW ? startWorker() : watched.get() || watch();
     }
 
     private boolean startWorker() {
         alive.incrementAndGet();
-        if (start(this::work, Integer.toString(started.incrementAndGet()))) {
-            return true;
+        boolean working = start(this::work, started.incrementAndGet());
+        if (!working) {
+            alive.decrementAndGet();
         }
-        alive.decrementAndGet();
-        return false;
+        return working;
     }
 
     /** Adds threads whenever the first task in the queue has not been taken for a while, until none waits. */
@@ -73,50 +78,68 @@ final class CallbackThreads implements Executor {
         if (!watched.compareAndSet(false, true)) {
             return true;
         }
-        boolean watching = start(
-                () -> {
-                    Runnable first = tasks.peek();
-                    while (first != null) {
-                        LockSupport.parkNanos(this, HELD_UP_NANOS);
-                        Runnable next = tasks.peek();
-                        if (next == first) {
-                            startWorker();
-                        }
-                        first = next;
-                    }
-                    watched.set(false);
-                    relieve();
-                },
-                "watch");
+        boolean watching = start(this::watchTasks, 0);
         if (!watching) {
             watched.set(false);
         }
         return watching;
     }
 
-    private boolean start(Runnable task, String suffix) {
+    private void watchTasks() {
+        do {
+            Runnable first = tasks.peek();
+            while (first != null) {
+                LockSupport.parkNanos(this, HELD_UP_NANOS);
+                Runnable next = tasks.peek();
+                if (next == first) {
+                    startWorker();
+                }
+                first = next;
+            }
+            watched.set(false);
+            // A task may have come after the last look.
+        } while (!tasks.isEmpty() && watched.compareAndSet(false, true));
+    }
+
+    /** @param number of the thread; 0 is the one that watches */
+    private boolean start(Runnable task, int number) {
         try {
-            daemon(task, namePrefix + "-" + suffix).start();
+            daemon(task, namePrefix + "-" + (number == 0 ? "watch" : Integer.toString(number)))
+                    .start();
             return true;
         } catch (Throwable e) {
-            LOG.warn("No thread can be started for callbacks, they wait: {}", String.valueOf(e));
             return false;
         }
     }
 
     private void work() {
-        try {
-            for (Runnable task = next(); task != null; task = next()) {
-                runGuarded(task);
+        boolean goesOn = true;
+        while (goesOn) {
+            try {
+                Runnable task = next();
+                if (task == null) {
+                    goesOn = !isDone();
+                } else {
+                    runGuarded(task);
+                }
+            } catch (Throwable e) {
+                // There is no memory even to wait or to tell it.
+                LockSupport.parkNanos(this, HELD_UP_NANOS);
             }
-        } finally {
-            alive.decrementAndGet();
-            // A task may have come after this thread had given up waiting for one.
-            relieve();
         }
     }
 
-    private Runnable next() {
+    /** Whether this thread may end: a task may have come after it had given up waiting for one. */
+    private boolean isDone() {
+        alive.decrementAndGet();
+        if (tasks.isEmpty()) {
+            return true;
+        }
+        alive.incrementAndGet();
+        return false;
+    }
+
+    private @Nullable Runnable next() {
         idle.incrementAndGet();
         try {
             return tasks.poll(IDLE_THREAD_SECONDS, TimeUnit.SECONDS);

@@ -4,6 +4,7 @@ import dev.pgleader.Ticker.Moment;
 import dev.pgleader.lock.LockKey;
 import java.time.Duration;
 import java.time.Instant;
+import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.Executor;
@@ -69,6 +70,7 @@ final class Candidate {
     final ObserverQueue observers;
     final CampaignCondition condition;
     final CallbackReports reports;
+    final CallsInFlight calls;
     final PendingFutures futures;
 
     // Of the election thread.
@@ -94,7 +96,8 @@ final class Candidate {
         this.observers = new ObserverQueue(name, executor);
         this.reports =
                 new CallbackReports(failure -> observers.tell(observer -> observer.callbackFailed(failure)), wake);
-        this.dispatcher = new ListenerDispatcher(name, executor, reports);
+        this.calls = new CallsInFlight(reports);
+        this.dispatcher = new ListenerDispatcher(name, executor, calls);
         this.condition = new CampaignCondition(name, campaignCondition, executor, wake);
         this.futures = new PendingFutures(executor);
     }
@@ -175,14 +178,36 @@ final class Candidate {
             }
         }
         boolean changed = !state.equals(transition.next());
+        boolean lockGoes = state.holdsLock() && !transition.next().holdsLock();
         state = transition.next();
-        if (state.holdsLock() || state.paused()) {
+        if (!state.wantsLock(now)) {
             condition.forget();
         }
         if (changed) {
             publish();
         }
         tellCallbacks();
+        if (lockGoes) {
+            tellCutOff();
+        }
+    }
+
+    /** Tells which calls go on though the lock doesn't belong to this instance any more. */
+    private void tellCutOff() {
+        List<String> cutOff = calls.names();
+        if (!cutOff.isEmpty()) {
+            LOG.warn(
+                    "[{}] The lock is gone while {} leader-only call(s) still run, and another instance may lead: {}",
+                    name,
+                    cutOff.size(),
+                    cutOff);
+            observers.tell(observer -> observer.callsCutOff(cutOff));
+        }
+    }
+
+    /** Whether the calling code is what the end of a term has to wait for: a callback, or a call made as the leader. */
+    boolean isWaitedFor() {
+        return dispatcher.isInCallback() || calls.isCurrentThread();
     }
 
     private Term beginTerm(long number, Rules rules, @Nullable Moment lastCheck) {
@@ -190,9 +215,10 @@ final class Candidate {
             throw new IllegalStateException("A term begins without a check");
         }
         Lease lease = new Lease(rules.ticker(), lastCheck, rules.trustWindowNanos());
-        return new Term(
-                new Leadership(name, number, Instant.now(), lease),
-                rules.ticker().nanos());
+        Leadership leadership = new Leadership(name, number, Instant.now(), lease);
+        // Listeners may be slow to hear of the end; the calls are told at once.
+        var unused = leadership.revoked().thenRun(calls::tellRevoked);
+        return new Term(leadership, rules.ticker().nanos());
     }
 
     private void endTerm(RevocationReason reason, long now) {

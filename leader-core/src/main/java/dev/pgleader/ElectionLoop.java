@@ -37,6 +37,7 @@ final class ElectionLoop {
     private final Mailbox mailbox;
     private final SessionKeeper keeper;
     private final Candidate.Rules rules;
+    private final TakeoverGuard takeover;
 
     // Of the election thread.
     private final Candidates candidates = new Candidates();
@@ -59,6 +60,7 @@ final class ElectionLoop {
         LockSession.Settings settings = new LockSession.Settings(
                 instanceId, options.leaseDuration(), options.healthCheckTimeout(), !options.unenforcedLeaseAccepted());
         long now = now();
+        this.takeover = new TakeoverGuard(options, now);
         this.keeper = new SessionKeeper(name, settings, options, surroundings, candidates::tellObservers);
         this.messages = new ElectionMessages(instanceId, options, now);
         this.schedule = new Schedule(now);
@@ -104,6 +106,8 @@ final class ElectionLoop {
     /** One turn: does all that is due now and returns for how long nothing will be. */
     long step() {
         passTime();
+        // Only a turn that failed leaves one behind; by now nobody trusts it any more.
+        keeper.abortLost();
         if (keeper.session() == null) {
             mailbox.runAll();
             openSessionIfDue();
@@ -229,9 +233,12 @@ final class ElectionLoop {
             return;
         }
         long openedAt = now();
+        takeover.opened(keeper.requireSession().facts(), openedAt);
         schedule.pollAt(openedAt);
         schedule.checkAt(openedAt + options.healthCheckInterval().toNanos());
         acquisition.forget();
+        // An answer from before the outage is too old to lead on.
+        candidates.all().forEach(candidate -> candidate.condition.forget());
     }
 
     /** Proves the session and renews the leases; {@code granted} are the keys that it got since the last time. */
@@ -276,15 +283,22 @@ final class ElectionLoop {
 
     /** Gives the session up, on the slightest doubt, and all that it held. */
     private void loseSession(RevocationReason reason, Fault fault, String message, @Nullable Throwable cause) {
-        LockSession lost = keeper.giveUp(fault);
-        messages.forget();
+        keeper.giveUp(fault);
         // First nobody trusts the session any more, then it ends: the server may give the locks away from there on.
         for (Candidate candidate : candidates.all()) {
             apply(candidate, new CandidateState.LockLost(reason));
             candidate.showLeader(null);
             candidate.released();
         }
-        keeper.end(lost, fault, message, cause);
+        keeper.abortLost();
+        messages.forget();
+        keeper.report(fault, message, cause);
+    }
+
+    /** Closes the session in order, since nobody needs it. */
+    private void closeSession() {
+        messages.forget();
+        keeper.close();
     }
 
     // ---- getting locks
@@ -305,7 +319,7 @@ final class ElectionLoop {
         }
         Acquisition.Tried tried = acquisition.waitInQueue(session, key, mailbox);
         if (tried == null) {
-            keeper.close();
+            closeSession();
             return true;
         }
         receive(session.awaitNotifications(0));
@@ -344,9 +358,7 @@ final class ElectionLoop {
         messages.took(candidate.key, now);
         boolean vouched = messages.isVouched(candidate.key, now);
         // Whoever is to stop never leads: passing time releases the lock.
-        long leadsFrom = candidate.isStopping()
-                ? now + LONGEST_WAIT_NANOS
-                : keeper.takeover().leadsFrom(now, vouched);
+        long leadsFrom = candidate.isStopping() ? now + LONGEST_WAIT_NANOS : takeover.leadsFrom(now, vouched);
         if (leadsFrom - now > 0) {
             LOG.info(
                     "[{}] Got the lock, leads in {} ms: the server restarted or failed over less than a lease ago, or a"
@@ -389,7 +401,7 @@ final class ElectionLoop {
         List<Candidate> leaving = candidates.that(Candidate::hasLeft);
         leaving.forEach(candidates::remove);
         if (candidates.isEmpty()) {
-            keeper.close();
+            closeSession();
         }
         for (Candidate candidate : leaving) {
             LOG.info("[{}] Closed", candidate.name);
@@ -400,10 +412,11 @@ final class ElectionLoop {
     // ---- what the sessions tell each other, and what callers ask
 
     private void receive(List<Notification> notifications) {
+        if (notifications.isEmpty()) {
+            return;
+        }
         long now = now();
-        Set<LockKey> competing = notifications.isEmpty()
-                ? Set.of()
-                : new HashSet<>(candidates.keysOf(candidate -> candidate.state().wantsLock(now)));
+        Set<LockKey> competing = Set.copyOf(candidates.keysOf(candidate -> candidate.state().wantsLock(now)));
         ElectionMessages.Heard heard = messages.receive(notifications, competing, now);
         if (!heard.look().isEmpty()) {
             schedule.hinted(now);
@@ -417,8 +430,7 @@ final class ElectionLoop {
     }
 
     private void resignOnRequest(LockSession session) throws LockSessionException {
-        Set<LockKey> led =
-                new HashSet<>(candidates.keysOf(candidate -> candidate.state().leads()));
+        Set<LockKey> led = Set.copyOf(candidates.keysOf(each -> each.state().leads()));
         Set<Integer> requesters = messages.requestersToLookAt(led, now());
         if (requesters.isEmpty()) {
             return;
@@ -433,11 +445,7 @@ final class ElectionLoop {
     /** Asks whoever leads to resign, in this turn or not at all. */
     void requestResignation(Candidate candidate, CompletableFuture<Void> sent) {
         messages.requestResignation(candidate.key, wasSent -> {
-            if (wasSent) {
-                candidate.futures.complete(sent);
-            } else {
-                candidate.futures.fail(sent, noSession("The request to resign couldn't be sent"));
-            }
+            candidate.futures.settle(sent, wasSent ? null : noSession("The request to resign couldn't be sent"));
         });
         if (keeper.session() == null) {
             messages.forget();

@@ -147,6 +147,8 @@ final class ElectionMessages {
 
     /** This instance got the lock. */
     void took(LockKey key, long now) {
+        // What it still had to say of the time before isn't true any more.
+        outbox.keySet().removeIf(notice -> notice.key().equals(key));
         vouchableUntil.put(key, now + retryNanos);
     }
 

@@ -2,6 +2,7 @@ package dev.pgleader;
 
 import dev.pgleader.lock.LockSessionException;
 import java.time.Duration;
+import java.util.List;
 
 /**
  * Hears of all that happens in an election; for metrics and diagnosis. Every method does nothing by default.
@@ -31,6 +32,12 @@ public interface ElectionObserver {
 
     /** A callback of a listener threw. */
     default void callbackFailed(Throwable failure) {}
+
+    /**
+     * These calls, by {@linkplain LeaderElector#beginCall name}, still ran when this instance no longer had the lock: it was lost, or
+     * {@link ElectorOptions#revokeTimeout()} was over.
+     */
+    default void callsCutOff(List<String> calls) {}
 
     /** Somebody leads, this instance or another. */
     default void leaderChanged(LeaderInfo leader) {}

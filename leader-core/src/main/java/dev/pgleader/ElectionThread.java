@@ -12,6 +12,7 @@ final class ElectionThread {
 
     private static final Log LOG = Log.of(ElectionThread.class);
     private static final Duration PAUSE_AFTER_DEFECT = Duration.ofMillis(500);
+    private static final long PAUSE_NANOS = PAUSE_AFTER_DEFECT.toNanos();
 
     private final String name;
     private final ElectionLoop loop;
@@ -57,33 +58,48 @@ final class ElectionThread {
     }
 
     private void run() {
-        while (true) {
+        boolean goesOn = true;
+        while (goesOn) {
             try {
-                // Only breakOff() interrupts this thread, and what it was to end has ended.
-                Thread.interrupted();
-                long waitNanos = loop.step();
-                if (loop.isDeserted()) {
-                    if (endIfIdle()) {
-                        return;
-                    }
-                } else if (!mailbox.isCalling()) {
-                    loop.await(waitNanos);
-                }
+                goesOn = takeTurn();
             } catch (Throwable defect) {
                 recover(defect);
             }
         }
     }
 
+    /** Returns false if nobody takes part any more, so that the thread ends. */
+    private boolean takeTurn() {
+        // Only breakOff() interrupts this thread, and what it was to end has ended.
+        Thread.interrupted();
+        long waitNanos = loop.step();
+        if (loop.isDeserted()) {
+            return !endIfIdle();
+        }
+        if (!mailbox.isCalling()) {
+            loop.await(waitNanos);
+        }
+        return true;
+    }
+
+    /** Throws nothing, whatever happens: where there is no memory, even a line of the log may be too much. */
     private void recover(Throwable defect) {
         try {
-            LOG.error("[{}] Defect in the election; it goes on with a new session", name, defect);
             loop.loseSession(defect, PAUSE_AFTER_DEFECT);
+            LOG.error("[{}] Defect in the election; it goes on with a new session", name, defect);
         } catch (Throwable again) {
             // The next turn takes back what is still to be taken back: it finds that there is no session.
-            LOG.error("[{}] Defect while giving the session up", name, again);
+            logQuietly(again);
         }
-        LockSupport.parkNanos(this, PAUSE_AFTER_DEFECT.toNanos());
+        LockSupport.parkNanos(this, PAUSE_NANOS);
+    }
+
+    private void logQuietly(Throwable again) {
+        try {
+            LOG.error("[{}] Defect while giving the session up", name, again);
+        } catch (Throwable e) {
+            // There is nowhere left to tell it.
+        }
     }
 
     private boolean endIfIdle() {

@@ -85,7 +85,7 @@ public final class LeaderElector implements AutoCloseable {
             if (before.ended().isDone()) {
                 enter(next);
             } else {
-                var unused = before.ended().thenRun(() -> enter(next));
+                var unused = before.ended().thenRun(() -> enterLater(next));
             }
             run = next;
             state = State.STARTED;
@@ -110,12 +110,23 @@ public final class LeaderElector implements AutoCloseable {
         }
     }
 
+    /** The same after {@link #start()} has returned, when nobody is there to hear of a failure. */
+    private void enterLater(CandidateRun entering) {
+        try {
+            enter(entering);
+        } catch (Throwable e) {
+            state = State.STOPPED;
+            entering.ended().complete(null);
+            LOG.error("[{}] Couldn't be started again, and is stopped", name(), e);
+        }
+    }
+
     /**
      * Takes no part any more, until it's started again. If this instance leads, {@link #isLeader()} is false from now on,
      * listeners hear {@link RevocationReason#CLOSED}, and when they have returned, at the latest after {@link
      * ElectorOptions#revokeTimeout()}, the lock is released. No term begins once this method was called.
      *
-     * <p>Waits for all that, at most for {@link ElectorOptions#closeTimeout()}; called in a callback of this elector, or if the
+     * <p>Waits for all that, at most for {@link ElectorOptions#closeTimeout()}; called {@linkplain #isInCallback() in a callback} of this elector, or if the
      * calling thread is interrupted, it doesn't wait.
      */
     public void stop() {
@@ -169,7 +180,7 @@ public final class LeaderElector implements AutoCloseable {
 
     private void depart() {
         if (group.remove(this)) {
-            candidate.observers.tell(ElectionObserver::closed);
+            candidate.observers.tellClosed();
         }
     }
 
@@ -237,19 +248,57 @@ public final class LeaderElector implements AutoCloseable {
         return addListener(new WorkWhileLeader(
                 name(),
                 Objects.requireNonNull(work, "work"),
+                candidate.calls,
                 (leadership, failure) -> candidate.reports.startFailed(leadership.term(), failure)));
     }
 
     /**
-     * Runs the work in the calling thread if this instance is the leader now. Nothing stops it when leadership is lost
-     * meanwhile: it may ask the term that it's given.
+     * Runs the work in the calling thread if this instance is the leader now, as a {@linkplain #beginCall call} that isn't
+     * interrupted. When leadership ends meanwhile the work runs on: it may ask the term that it's given.
      *
      * @return whether the work was run
      */
     public boolean runIfLeader(Consumer<Leadership> work) {
-        Optional<Leadership> current = leadership();
-        current.ifPresent(work);
-        return current.isPresent();
+        Optional<LeaderCall> begun =
+                beginCall("runIfLeader in thread " + Thread.currentThread().getName(), false);
+        if (begun.isEmpty()) {
+            return false;
+        }
+        try (LeaderCall call = begun.get()) {
+            work.accept(call.leadership());
+        }
+        return true;
+    }
+
+    /**
+     * Begins a call that is made only if this instance is the leader now, and that belongs to its term until it's {@linkplain
+     * LeaderCall#close() closed}:
+     *
+     * <ul>
+     *   <li>Once {@link #isLeader()} is false, no call begins.
+     *   <li>When leadership is given up (resigned, paused, stopped, closed), the lock stays taken, and is checked, until the listeners'
+     *       {@code onRevoked} has returned and then the calls have ended, at most for {@link ElectorOptions#revokeTimeout()}.
+     *   <li>When it is lost there is nothing to hold, but this process doesn't compete again before they have ended.
+     *   <li>Those that still run when the lock is gone are named in the log and told to {@link ElectionObserver#callsCutOff}.
+     * </ul>
+     *
+     * <p>A call may call any method of the elector; {@link #stop()} and {@link #close()} don't wait if it does. If it waits for the
+     * future of {@link #resign()} or {@link #pause()}, it waits for itself: the future is completed after the revoke timeout.
+     *
+     * @param callName what to name in the log, such as {@code Billing.nightly}
+     * @param interruptible whether to interrupt the calling thread when the term ends before the call, once
+     * @return empty if this instance isn't the leader
+     */
+    public Optional<LeaderCall> beginCall(String callName, boolean interruptible) {
+        return leadership().flatMap(leadership -> candidate.calls.begin(callName, leadership, interruptible));
+    }
+
+    /**
+     * Whether the calling code runs in a callback of this elector, or in a {@linkplain #beginCall call} that was begun in this thread:
+     * whoever waits there for the end of a term waits for itself.
+     */
+    public boolean isInCallback() {
+        return candidate.isWaitedFor();
     }
 
     /**

@@ -3,8 +3,6 @@ package dev.pgleader;
 import dev.pgleader.lock.ConnectionSource;
 import dev.pgleader.lock.LockKey;
 import dev.pgleader.lock.LockSession;
-import java.net.InetAddress;
-import java.net.UnknownHostException;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.HashMap;
@@ -15,7 +13,6 @@ import java.util.SplittableRandom;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Executor;
-import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.function.BooleanSupplier;
@@ -68,7 +65,7 @@ public final class LeaderElectorGroup implements AutoCloseable {
     private LeaderElectorGroup(
             Builder builder, LockSession.Opener sessions, String connectionDescription, String name) {
         this.name = name;
-        this.instanceId = builder.instanceId == null ? defaultInstanceId() : builder.instanceId;
+        this.instanceId = builder.instanceId == null ? InstanceId.ofThisProcess() : builder.instanceId;
         this.options = builder.options;
         this.connectionDescription = connectionDescription;
         CallbackThreads threads = new CallbackThreads("pg-leader-" + name + "-callback");
@@ -226,14 +223,19 @@ public final class LeaderElectorGroup implements AutoCloseable {
 
     /** How long callbacks may take if closing has this budget: the rest is for the round trips that follow them. */
     Duration revokeTimeoutWithin(Duration budget) {
-        Duration left = budget.minus(options.healthCheckTimeout().multipliedBy(2));
-        Duration atLeast = left.isNegative() ? Duration.ZERO : left;
-        return atLeast.compareTo(options.revokeTimeout()) < 0 ? atLeast : options.revokeTimeout();
+        Duration left = budget.minus(reserve(budget).multipliedBy(2));
+        return left.compareTo(options.revokeTimeout()) < 0 ? left : options.revokeTimeout();
+    }
+
+    /** The time to leave for one round trip: its bound, but no more than a quarter of the budget. */
+    private Duration reserve(Duration budget) {
+        Duration quarter = budget.dividedBy(4);
+        return quarter.compareTo(options.healthCheckTimeout()) < 0 ? quarter : options.healthCheckTimeout();
     }
 
     /** Waits for electors that have begun to leave, unless that would be for the calling callback to return. */
     void awaitLeaving(Collection<LeaderElector> leaving, Duration budget) {
-        if (leaving.stream().anyMatch(elector -> elector.candidate().dispatcher.isInCallback())) {
+        if (leaving.stream().anyMatch(elector -> elector.candidate().isWaitedFor())) {
             return;
         }
         CompletableFuture<?>[] departures =
@@ -253,7 +255,7 @@ public final class LeaderElectorGroup implements AutoCloseable {
         }
         Duration roundTrip = options.healthCheckTimeout();
         boolean inTerm = leaving.stream().anyMatch(elector -> isInTerm(elector.candidate()));
-        Duration orderly = budget.minus(roundTrip);
+        Duration orderly = budget.minus(reserve(budget));
         Duration patience = inTerm || orderly.compareTo(roundTrip) < 0 ? orderly : roundTrip;
         if (isDone(left, leaving, patience)) {
             return;
@@ -261,7 +263,7 @@ public final class LeaderElectorGroup implements AutoCloseable {
         if (allLeave) {
             thread.breakOff();
         }
-        if (!isDone(left, leaving, roundTrip.compareTo(budget) < 0 ? roundTrip : budget)) {
+        if (!isDone(left, leaving, reserve(budget))) {
             LOG.warn(
                     "[{}] {} of {} electors haven't ended within {} ms; they don't lead, and end later",
                     name,
@@ -298,18 +300,6 @@ public final class LeaderElectorGroup implements AutoCloseable {
         }
     }
 
-    private static String defaultInstanceId() {
-        String host;
-        try {
-            host = InetAddress.getLocalHost().getHostName().replaceAll("[^A-Za-z0-9._-]", "_");
-        } catch (UnknownHostException e) {
-            host = "unknown-host";
-        }
-        String unique = "-" + ProcessHandle.current().pid() + "-"
-                + Integer.toHexString(ThreadLocalRandom.current().nextInt(0x1000, 0x10000));
-        return host.substring(0, Math.min(host.length(), Builder.LONGEST_INSTANCE_ID - unique.length())) + unique;
-    }
-
     /** Collects what an elector of a group needs. Not thread-safe. */
     public static final class MemberBuilder extends ElectorBuilder<MemberBuilder> {
 
@@ -332,9 +322,6 @@ public final class LeaderElectorGroup implements AutoCloseable {
 
     /** Collects what a group needs. Not thread-safe. */
     public static final class Builder {
-
-        /** What remains of the 63 bytes of an application name, after {@code pg-leader/}. */
-        private static final int LONGEST_INSTANCE_ID = 53;
 
         private @Nullable ConnectionSource source;
         private LockSession.@Nullable Opener sessions;
@@ -378,9 +365,9 @@ public final class LeaderElectorGroup implements AutoCloseable {
          */
         public Builder instanceId(String value) {
             if (value.isEmpty()
-                    || value.length() > LONGEST_INSTANCE_ID
+                    || value.length() > InstanceId.LONGEST
                     || !value.chars().allMatch(c -> c > ' ' && c < 0x7f)) {
-                throw new IllegalArgumentException("An instance id must be 1 to " + LONGEST_INSTANCE_ID
+                throw new IllegalArgumentException("An instance id must be 1 to " + InstanceId.LONGEST
                         + " printable ASCII characters without space, to fit into application_name, but is \"" + value
                         + "\"");
             }

@@ -86,13 +86,25 @@ final class ListenerDispatcher {
     void elected(Leadership leadership) {
         queue.execute(() -> {
             current = leadership;
-            for (Registered each : registered) {
-                if (!tellElected(each, leadership)) {
-                    return;
+            try {
+                if (tellElected(leadership)) {
+                    outcome.started(leadership.term());
                 }
+            } catch (Throwable e) {
+                // Such as a lack of memory: somebody may not have heard of the term, so it can't go on.
+                outcome.startFailed(leadership.term(), e);
             }
-            outcome.started(leadership.term());
         });
+    }
+
+    /** Returns false if a listener failed; the others then hear nothing. */
+    private boolean tellElected(Leadership leadership) {
+        for (Registered each : registered) {
+            if (!tellElected(each, leadership)) {
+                return false;
+            }
+        }
+        return true;
     }
 
     /** Tells the listeners that took up the term, in reverse order. */
@@ -116,8 +128,8 @@ final class ListenerDispatcher {
             to.listener.onElected(leadership);
             return true;
         } catch (Throwable e) {
-            LOG.error("[{}] onElected of {} failed in term {}", electorName, to.listener, leadership.term(), e);
             outcome.startFailed(leadership.term(), e);
+            LOG.error("[{}] onElected of {} failed in term {}", electorName, to.listener, leadership.term(), e);
             return false;
         }
     }
@@ -131,8 +143,17 @@ final class ListenerDispatcher {
         try {
             to.listener.onRevoked(told, reason);
         } catch (Throwable e) {
-            LOG.error("[{}] onRevoked of {} failed in term {}", electorName, to.listener, told.term(), e);
-            outcome.revokeFailed(told.term(), e);
+            report(to, told, e);
+        }
+    }
+
+    /** Throws nothing, so that the next listener is told, too. */
+    private void report(Registered failed, Leadership told, Throwable failure) {
+        try {
+            LOG.error("[{}] onRevoked of {} failed in term {}", electorName, failed.listener, told.term(), failure);
+            outcome.revokeFailed(told.term(), failure);
+        } catch (Throwable e) {
+            // There is no memory left to tell it.
         }
     }
 }

@@ -26,7 +26,15 @@ final class Mailbox {
     /** Has the election thread take a turn. Needs no memory. */
     void wake() {
         if (woken.compareAndSet(false, true)) {
-            alarm.run();
+            boolean rang = false;
+            try {
+                alarm.run();
+                rang = true;
+            } finally {
+                if (!rang) {
+                    woken.set(false);
+                }
+            }
         }
     }
 

@@ -37,18 +37,31 @@ final class ObserverQueue {
         if (observers.isEmpty()) {
             return;
         }
-        if (waiting.get() >= CAPACITY) {
-            if (lost.getAndIncrement() == 0) {
-                LOG.warn("[{}] An observer hangs: {} events wait for it, further ones are lost", electorName, CAPACITY);
-            }
-            return;
+        if (waiting.get() < CAPACITY) {
+            enqueue(event);
+        } else if (lost.getAndIncrement() == 0) {
+            LOG.warn("[{}] An observer hangs: {} events wait for it, further ones are lost", electorName, CAPACITY);
         }
+    }
+
+    /** The last event of all, for which there is always room. */
+    void tellClosed() {
+        enqueue(ElectionObserver::closed);
+    }
+
+    private void enqueue(Consumer<ElectionObserver> event) {
         waiting.incrementAndGet();
-        queue.execute(() -> {
+        try {
+            queue.execute(() -> {
+                waiting.decrementAndGet();
+                reportLost();
+                observers.forEach(observer -> tell(observer, event));
+            });
+        } catch (Throwable e) {
+            // There is no memory for one more. What goes on isn't worth a term.
             waiting.decrementAndGet();
-            reportLost();
-            observers.forEach(observer -> tell(observer, event));
-        });
+            lost.incrementAndGet();
+        }
     }
 
     private void reportLost() {

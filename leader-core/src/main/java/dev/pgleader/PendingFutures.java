@@ -4,6 +4,7 @@ import java.util.Queue;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.Executor;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The futures that wait for something to happen to one candidate. User code may hang on them, so they are completed on the
@@ -31,9 +32,7 @@ final class PendingFutures {
     }
 
     void completeElected(Leadership leadership) {
-        for (CompletableFuture<Leadership> future = untilElected.poll(); future != null; future = untilElected.poll()) {
-            complete(future, leadership);
-        }
+        completeAll(untilElected, leadership);
     }
 
     /** Completes the future when the candidate doesn't hold the lock any more. */
@@ -41,9 +40,16 @@ final class PendingFutures {
         untilReleased.add(future);
     }
 
+    @SuppressWarnings("NullAway") // Null is the only value of a Void.
     void completeReleased() {
-        for (CompletableFuture<Void> future = untilReleased.poll(); future != null; future = untilReleased.poll()) {
-            complete(future);
+        completeAll(untilReleased, null);
+    }
+
+    private <T> void completeAll(Queue<CompletableFuture<T>> futures, T value) {
+        for (CompletableFuture<T> future = futures.peek(); future != null; future = futures.peek()) {
+            complete(future, value);
+            // Not before: it would be lost if there were no memory for its task.
+            futures.remove(future);
         }
     }
 
@@ -55,25 +61,43 @@ final class PendingFutures {
         aside(() -> future.complete(value));
     }
 
+    /** Completes the future, or fails it. */
+    void settle(CompletableFuture<Void> future, @Nullable Throwable failure) {
+        if (failure == null) {
+            complete(future);
+        } else {
+            fail(future, failure);
+        }
+    }
+
     void fail(CompletableFuture<?> future, Throwable failure) {
         aside(() -> future.completeExceptionally(failure));
     }
 
     /** Runs the task on the callback executor, now or when there is a thread for it. */
     void aside(Runnable task) {
-        try {
-            executor.execute(task);
-        } catch (Throwable e) {
+        if (!isTaken(task)) {
             postponed.add(task);
         }
     }
 
-    /** Runs what was postponed; returns false if there's still no thread. */
-    boolean retry() {
-        Runnable task = postponed.poll();
-        if (task != null) {
-            aside(task);
+    private boolean isTaken(Runnable task) {
+        try {
+            executor.execute(task);
+            return true;
+        } catch (Throwable e) {
+            return false;
         }
-        return postponed.isEmpty();
+    }
+
+    /** Runs what was postponed; returns false if there's still no thread for some of it. */
+    boolean retry() {
+        for (Runnable task = postponed.peek(); task != null; task = postponed.peek()) {
+            if (!isTaken(task)) {
+                return false;
+            }
+            postponed.remove(task);
+        }
+        return true;
     }
 }

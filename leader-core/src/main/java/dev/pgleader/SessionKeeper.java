@@ -24,12 +24,14 @@ final class SessionKeeper {
     private final String name;
     private final LockSession.Settings settings;
     private final ElectionLoop.Surroundings surroundings;
-    private final TakeoverGuard takeover;
     private final ProblemLog problems;
     private final Consumer<Consumer<ElectionObserver>> observers;
     private final long retryNanos;
 
     private volatile @Nullable LockSession session;
+    /** The session that was given up and is still to be aborted, once nobody trusts it. */
+    private @Nullable LockSession lost;
+
     private volatile View view = new View(null, null, null);
 
     private long lastOpenAt;
@@ -53,7 +55,6 @@ final class SessionKeeper {
         this.observers = observers;
         this.retryNanos = options.retryInterval().toNanos();
         long now = surroundings.ticker().nanos();
-        this.takeover = new TakeoverGuard(options, now);
         this.problems = new ProblemLog(name);
         this.lastOpenAt = now - retryNanos;
         this.nextOpenAt = now;
@@ -82,11 +83,6 @@ final class SessionKeeper {
         return nextOpenAt;
     }
 
-    /** Which locks may be led under, and from when on. */
-    TakeoverGuard takeover() {
-        return takeover;
-    }
-
     /** Opens a session; if that fails, there is none, and the next attempt is due later. Returns whether there is one. */
     boolean open() {
         long startedAt = surroundings.ticker().nanos();
@@ -104,7 +100,6 @@ final class SessionKeeper {
         session = opened;
         openedAt = surroundings.ticker().nanos();
         LockSession.Facts facts = opened.facts();
-        takeover.opened(facts, openedAt);
         view = new View(facts, view.lastCheckAt(), view.problem());
         Duration took = Duration.ofNanos(openedAt - startedAt);
         observers.accept(observer -> observer.sessionOpened(took));
@@ -144,10 +139,10 @@ final class SessionKeeper {
         view = new View(view.facts(), startedAt, null);
     }
 
-    /** Takes the session out of use; whoever gets it {@linkplain #end ends} it. */
-    @Nullable
-    LockSession giveUp(Fault fault) {
-        LockSession lost = session;
+    /** Takes the session out of use, until it's {@linkplain #abortLost aborted}. */
+    void giveUp(Fault fault) {
+        abortLost();
+        lost = session;
         session = null;
         long now = surroundings.ticker().nanos();
         long longEnough = lastOpenAt + retryNanos;
@@ -156,19 +151,23 @@ final class SessionKeeper {
                 ? lastOpenAt + surroundings.backoff().afterFailure(fault).toNanos()
                 : longEnough;
         nextOpenAt = next - now > 0 ? next : now;
-        return lost;
     }
 
-    /** Aborts a session that was given up, and tells why. */
-    void end(@Nullable LockSession lost, Fault fault, String message, @Nullable Throwable cause) {
-        if (lost != null) {
-            try {
-                lost.abort();
-            } catch (Throwable e) {
-                LOG.warn("[{}] Aborting {} failed", name, lost, e);
-            }
+    /** Aborts the session that was given up, if it's still there. */
+    void abortLost() {
+        LockSession aborted = lost;
+        if (aborted != null) {
+            lost = null;
+            abort(aborted);
         }
-        report(fault, message, cause);
+    }
+
+    private void abort(LockSession aborted) {
+        try {
+            aborted.abort();
+        } catch (Throwable e) {
+            LOG.warn("[{}] Aborting {} failed", name, aborted, e);
+        }
     }
 
     /** Closes the session, if there is one, since nobody needs it. */
@@ -176,7 +175,12 @@ final class SessionKeeper {
         LockSession idle = session;
         if (idle != null) {
             session = null;
-            idle.close();
+            try {
+                idle.close();
+            } catch (Throwable e) {
+                LOG.warn("[{}] Closing {} failed", name, idle, e);
+                abort(idle);
+            }
             view = new View(null, view.lastCheckAt(), null);
         }
         nextOpenAt = surroundings.ticker().nanos();
@@ -188,7 +192,8 @@ final class SessionKeeper {
         nextOpenAt = surroundings.ticker().nanos() + delay.toNanos();
     }
 
-    private void report(Fault fault, String message, @Nullable Throwable cause) {
+    /** Tells what is wrong with the session, or that there is none. */
+    void report(Fault fault, String message, @Nullable Throwable cause) {
         Problem known = view.problem();
         long now = surroundings.ticker().nanos();
         problems.report(known, fault, message, cause, now);

@@ -1,5 +1,6 @@
 package dev.pgleader;
 
+import java.util.Optional;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.BiConsumer;
 import org.jspecify.annotations.Nullable;
@@ -12,12 +13,15 @@ final class WorkWhileLeader implements LeadershipListener {
 
     private final String electorName;
     private final LeaderWork work;
+    private final CallsInFlight calls;
     private final BiConsumer<Leadership, Throwable> onFailure;
     private @Nullable Run current;
 
-    WorkWhileLeader(String electorName, LeaderWork work, BiConsumer<Leadership, Throwable> onFailure) {
+    WorkWhileLeader(
+            String electorName, LeaderWork work, CallsInFlight calls, BiConsumer<Leadership, Throwable> onFailure) {
         this.electorName = electorName;
         this.work = work;
+        this.calls = calls;
         this.onFailure = onFailure;
     }
 
@@ -41,7 +45,12 @@ final class WorkWhileLeader implements LeadershipListener {
 
         private void doWork() {
             try {
-                work.run(leadership);
+                Optional<LeaderCall> begun = calls.begin("work " + work, leadership, false);
+                if (begun.isPresent()) {
+                    try (LeaderCall call = begun.get()) {
+                        work.run(call.leadership());
+                    }
+                }
             } catch (Throwable e) {
                 if (leadership.isValid() && !ended.get()) {
                     LOG.error("[{}] Work of term {} failed; stepping down", electorName, leadership.term(), e);

@@ -24,25 +24,23 @@ import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
-import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** What listeners may rely on while sessions die and electors close around them. */
-@Timeout(120)
+@Timeout(300)
 class CallbackContractTest {
 
     private static final PostgresServer SERVER = PostgresServer.shared();
+
+    @AutoClose
     private static final LockTable LOCKS = new LockTable(SERVER, PostgresServer.DEFAULT_DATABASE);
+
     private static final int ROUNDS = Integer.getInteger("callback.rounds", 20);
 
     private final long bits = freshKeyBits();
     private final LockKey key = LockKey.of(bits);
-
-    @AfterAll
-    static void closeObserver() throws Exception {
-        LOCKS.close();
-    }
 
     /** Does what the test says in onElected. */
     private abstract static class Starting implements LeadershipListener {

@@ -16,8 +16,10 @@ import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
 
-@Timeout(120)
+@Timeout(300)
 class CallbackQueueTest {
 
     private final ExecutorService pool = Executors.newFixedThreadPool(4);
@@ -111,78 +113,92 @@ class CallbackQueueTest {
         }
     }
 
-    @Test
-    void tasksOfAnExecutorThatRefusesRunOnADaemonThreadOfTheirOwn() {
-        pool.shutdownNow();
-        List<Thread> threads = new CopyOnWriteArrayList<>();
-        CallbackQueue queue = new CallbackQueue(pool, "pg-leader-test-callback");
-        for (int i = 0; i < 3; i++) {
-            int task = i;
-            queue.execute(() -> {
-                threads.add(Thread.currentThread());
-                ran.add("task " + task);
-            });
-        }
-        await().until(() -> ran.size() == 3);
-        assertThat(ran).containsExactly("task 0", "task 1", "task 2");
-        assertThat(threads).allSatisfy(thread -> {
-            assertThat(thread.getName()).isEqualTo("pg-leader-test-callback");
-            assertThat(thread.isDaemon()).isTrue();
-        });
-    }
-
-    @Test
-    void anExecutorThatRefusesOnceIsAskedAgain() {
-        List<Runnable> accepted = new ArrayList<>();
+    /** R16: an executor that has no thread for a moment. */
+    @ParameterizedTest
+    @EnumSource(Refusal.class)
+    void tasksThatTheExecutorRefusesWaitForARetryAndRunInOrder(Refusal refusal) {
         boolean[] refuse = {true};
         CallbackQueue queue = new CallbackQueue(
                 task -> {
                     if (refuse[0]) {
-                        throw new RejectedExecutionException("scripted");
+                        throw refusal.failure();
                     }
-                    accepted.add(task);
+                    byHand.execute(task);
                 },
                 "test");
-        queue.execute(() -> ran.add("refused"));
-        await().until(() -> ran.contains("refused"));
+        for (int i = 0; i < 3; i++) {
+            int task = i;
+            queue.execute(() -> ran.add("task " + task));
+            assertThat(queue.retry()).as("retry while it refuses").isFalse();
+        }
+        assertThat(ran).isEmpty();
         refuse[0] = false;
-        // The thread that took over may take some more with it.
-        await().until(() -> {
-            queue.execute(() -> ran.add("later"));
-            return !accepted.isEmpty();
-        });
+        assertThat(queue.retry()).isTrue();
+        assertThat(queue.retry()).as("a retry that finds them handed over").isTrue();
+        byHand.runAll();
+        assertThat(ran).containsExactly("task 0", "task 1", "task 2");
+        assertThat(queue.retry()).as("a retry with nothing to do").isTrue();
+        assertThat(byHand.isIdle()).isTrue();
     }
 
-    /** Such as one that can't start a thread. */
+    enum Refusal {
+        REJECTED,
+        NO_THREAD,
+        CHECKED;
+
+        RuntimeException failure() {
+            return switch (this) {
+                case REJECTED -> new RejectedExecutionException("scripted");
+                case NO_THREAD -> throw new OutOfMemoryError("scripted: unable to create native thread");
+                case CHECKED -> throw Sneaky.thrown(new java.io.IOException("scripted")); // R40
+            };
+        }
+    }
+
+    /** R16: a pool may take a task and fail all the same, such as one that can't start the thread for it. */
     @Test
-    void anExecutorThatFailsDoesNotSilenceTheQueue() {
-        List<Runnable> accepted = new ArrayList<>();
+    void aTaskThatTheExecutorTookAndThrewAllTheSameRunsOnce() {
         boolean[] broken = {true};
         CallbackQueue queue = new CallbackQueue(
                 task -> {
+                    byHand.execute(task);
                     if (broken[0]) {
                         throw new OutOfMemoryError("scripted: unable to create native thread");
                     }
-                    accepted.add(task);
                 },
                 "test");
         queue.execute(() -> ran.add("first"));
-        await().until(() -> ran.contains("first"));
+        queue.execute(() -> ran.add("second"));
         broken[0] = false;
-        await().until(() -> {
-            queue.execute(() -> ran.add("later"));
-            return !accepted.isEmpty();
-        });
+        queue.retry();
+        byHand.runAll();
+        assertThat(ran).containsExactly("first", "second");
     }
 
-    /** It would bring user code to the election thread. */
     @Test
-    void anExecutorThatRunsTasksInTheCallingThreadIsNotAllowedTo() {
-        List<Thread> threads = new CopyOnWriteArrayList<>();
-        CallbackQueue queue = new CallbackQueue(Runnable::run, "test");
-        queue.execute(() -> threads.add(Thread.currentThread()));
-        await().until(() -> threads.size() == 1);
-        assertThat(threads).doesNotContain(Thread.currentThread());
+    void aTaskThatAnExecutorRanBeforeItThrewIsDoneWith() {
+        CallbackQueue queue = new CallbackQueue(
+                task -> {
+                    task.run();
+                    throw new IllegalStateException("scripted");
+                },
+                "test");
+        queue.execute(() -> ran.add("first"));
+        queue.execute(() -> ran.add("second"));
+        assertThat(ran).containsExactly("first", "second");
+        assertThat(queue.retry()).isTrue();
+    }
+
+    /** R15: the log is the last that an exception meets. */
+    @Test
+    void anExceptionThatCanNotBeToldDoesNotKeepTheNextTaskFromRunning() {
+        CallbackQueue queue = new CallbackQueue(byHand, "test");
+        queue.execute(() -> {
+            throw new Unspeakable();
+        });
+        queue.execute(() -> ran.add("second"));
+        byHand.runAll();
+        assertThat(ran).containsExactly("second");
     }
 
     /** As on the thread of a user interface, which hands a task to itself for later. */

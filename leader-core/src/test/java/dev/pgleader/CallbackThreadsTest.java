@@ -12,7 +12,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-@Timeout(180)
+@Timeout(300)
 class CallbackThreadsTest {
 
     private final CallbackThreads threads = new CallbackThreads("pg-leader-test");

@@ -417,9 +417,7 @@ class CandidateStateTest {
             List<Long> waits = new ArrayList<>();
             for (int i = 0; i < 9; i++) {
                 state = lead(state);
-                state = state
-                        .on(new StartFailed(state.terms()), 0, TIMES)
-                        .next();
+                state = state.on(new StartFailed(state.terms()), 0, TIMES).next();
                 state = drain(state);
                 waits.add(state.dueAt());
             }
@@ -430,8 +428,7 @@ class CandidateStateTest {
         void theWaitIsTheSameIfTheLockIsLostBeforeItIsReleased() {
             CandidateState state = new CandidateState(new Leader(), 5, 3, false, false);
             state = state.on(new StartFailed(5), 0, TIMES).next();
-            state = state
-                    .on(new LockLost(RevocationReason.SESSION_LOST), 0, TIMES)
+            state = state.on(new LockLost(RevocationReason.SESSION_LOST), 0, TIMES)
                     .next();
             assertThat(drain(state).dueAt()).isEqualTo(80);
         }

@@ -20,7 +20,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** A closed elector leaves nothing behind, whenever it is closed. */
-@Timeout(180)
+@Timeout(300)
 class CloseRaceTest {
 
     private static final PostgresServer SERVER = PostgresServer.shared();
@@ -87,7 +87,8 @@ class CloseRaceTest {
             await().atMost(PATIENCE).until(() -> proxy.acceptedConnections() > 0);
             long begin = System.nanoTime();
             candidate.close();
-            Duration bound = TestCandidate.FAST.healthCheckTimeout().multipliedBy(4).plus(PATIENCE);
+            Duration bound =
+                    TestCandidate.FAST.healthCheckTimeout().multipliedBy(4).plus(PATIENCE);
             assertThat(Duration.ofNanos(System.nanoTime() - begin)).isLessThan(bound);
             await().atMost(PATIENCE)
                     .untilAsserted(() -> assertThat(threadsOf(key)).isEmpty());

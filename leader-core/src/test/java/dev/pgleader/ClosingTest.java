@@ -5,8 +5,13 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.pgleader.lock.LockSessionException.Fault;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** How a candidate leaves the election. */
 class ClosingTest extends ElectionTest {
@@ -49,7 +54,8 @@ class ClosingTest extends ElectionTest {
         assertThat(election.journal())
                 .containsExactly(
                         "onRevoked 1 CLOSED",
-                        "release [bigint:1], nobody leading", "tell [released bigint:1]",
+                        "release [bigint:1], nobody leading",
+                        "tell [released bigint:1]",
                         "close");
     }
 
@@ -97,7 +103,8 @@ class ClosingTest extends ElectionTest {
         assertThat(election.journal())
                 .endsWith(
                         "onRevoked 1 RESIGNED",
-                        "release [bigint:1], nobody leading", "tell [released bigint:1]",
+                        "release [bigint:1], nobody leading",
+                        "tell [released bigint:1]",
                         "close");
     }
 
@@ -173,5 +180,101 @@ class ClosingTest extends ElectionTest {
         assertThat(candidate.leads()).isTrue();
         assertThat(left).isNotDone();
         assertThat(election.journal()).contains("onRevoked 1 CLOSED", "close", "open", "onElected 2");
+    }
+
+    /** R17: onElected came 415 ms after a close() during a login. */
+    @Test
+    void noTermBeginsIfItIsClosedWhileASessionIsOpened() {
+        ScriptedCandidate candidate = election.candidate(1);
+        election.opens.add(() -> {
+            candidate.close();
+            return election.newSession();
+        });
+        CompletableFuture<Void> left = admitted(candidate);
+        election.run(SECOND);
+        assertThat(left).isCompleted();
+        assertThat(election.journal()).containsExactly("open", "close");
+    }
+
+    /** R17: the caller's thread is between its two steps, or it never gets to the second. */
+    @ParameterizedTest
+    @ValueSource(strings = {"open", "try", "check"})
+    void noTermBeginsOnceItWasRevokedByItsCaller(String moment) {
+        ScriptedCandidate candidate = election.candidate(1);
+        election.opens.add(() -> {
+            ScriptedSession session = election.newSession();
+            if (moment.equals("open")) {
+                candidate.revoke();
+            }
+            session.tries.add(() -> {
+                if (moment.equals("try")) {
+                    candidate.revoke();
+                }
+                return Set.of(candidate.key);
+            });
+            session.checks.add(() -> {
+                if (moment.equals("check")) {
+                    candidate.revoke();
+                }
+                return Set.of(candidate.key);
+            });
+            return session;
+        });
+        CompletableFuture<Void> left = admitted(candidate);
+        List<Boolean> seen = new ArrayList<>();
+        for (int i = 0; i < 5; i++) {
+            seen.add(candidate.leads());
+            election.callbacks.runAll();
+            election.turn();
+        }
+        assertThat(seen).containsOnly(false);
+        assertThat(left).isCompleted();
+        assertThat(election.journal()).endsWith("close").noneMatch(entry -> entry.startsWith("on"));
+        assertThat(candidate.state().terms()).isZero();
+    }
+
+    /** R19: stop() took 1.5 s to be true behind a slow check. */
+    @Test
+    void theCallersThreadRevokesTheLease() {
+        ScriptedCandidate candidate = election.leader();
+        Leadership term = candidate.trustedLeadership().orElseThrow();
+        candidate.revoke();
+        assertThat(candidate.leads()).isFalse();
+        assertThat(term.isValid()).isFalse();
+        election.turn();
+        election.callbacks.runAll();
+        election.turn();
+        assertThat(election.journal()).startsWith("onRevoked 1 CLOSED", "release [bigint:1], nobody leading");
+        assertThat(candidate.left).isCompleted();
+    }
+
+    /** R19: during a check that began before, the renewal must not bring the lease back. */
+    @Test
+    void aCheckThatIsUnderWayDoesNotReviveTheLease() {
+        ScriptedCandidate candidate = election.leader();
+        election.session().checks.add(() -> {
+            candidate.revoke();
+            return Set.of(candidate.key);
+        });
+        election.turnAfter(CHECK_INTERVAL);
+        assertThat(candidate.leads()).isFalse();
+        election.callbacks.runAll();
+        election.turn();
+        assertThat(election.journal())
+                .containsSubsequence("check", "onRevoked 1 CLOSED", "release [bigint:1], nobody leading", "close")
+                .noneMatch(entry -> entry.startsWith("abort"));
+    }
+
+    /** R20. */
+    @Test
+    void aBudgetShortensTheTimeThatCallbacksHave() {
+        ScriptedCandidate candidate = election.leader();
+        candidate.close(SECOND);
+        election.turn();
+        election.callbacks.loseAll();
+        election.run(SECOND.minusMillis(1));
+        assertThat(candidate.left).isNotDone();
+        election.run(Duration.ofMillis(2));
+        assertThat(candidate.left).isCompleted();
     }
 }

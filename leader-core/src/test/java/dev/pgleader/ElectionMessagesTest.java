@@ -164,7 +164,8 @@ class ElectionMessagesTest extends ElectionTest {
         @Test
         void isSentOnceForAllWhoAsk() {
             ScriptedCandidate candidate = election.follower();
-            List<CompletableFuture<Void>> sent = List.of(candidate.requestResignation(), candidate.requestResignation());
+            List<CompletableFuture<Void>> sent =
+                    List.of(candidate.requestResignation(), candidate.requestResignation());
             election.turn();
             assertThat(election.journal()).containsExactly("tell [resign bigint:1]");
             assertThat(sent).noneMatch(CompletableFuture::isDone);
@@ -182,9 +183,7 @@ class ElectionMessagesTest extends ElectionTest {
                 election.loop.await(0);
                 election.opens.add(fault(Fault.UNREACHABLE));
             } else {
-                election.session()
-                        .tellings
-                        .add(fault.equals("refused") ? () -> false : fault(Fault.CONNECTION_LOST));
+                election.session().tellings.add(fault.equals("refused") ? () -> false : fault(Fault.CONNECTION_LOST));
             }
             CompletableFuture<Void> sent = candidate.requestResignation();
             election.turn();
@@ -350,7 +349,9 @@ class ElectionMessagesTest extends ElectionTest {
             election.turn();
             election.callbacks.runAll();
             assertThat(election.journal()).containsExactly("look [bigint:1]");
-            assertThat(found).isCompletedWithValue(Optional.ofNullable(candidate.standing().knownLeader()));
+            assertThat(found)
+                    .isCompletedWithValue(
+                            Optional.ofNullable(candidate.standing().knownLeader()));
         }
 
         private enum CandidateRole {

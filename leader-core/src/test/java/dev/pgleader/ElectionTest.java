@@ -1,14 +1,12 @@
 package dev.pgleader;
 
-import static org.assertj.core.api.Assertions.assertThat;
-
 import dev.pgleader.lock.LockSessionException.Fault;
 import dev.pgleader.testkit.LogCapture;
 import java.time.Duration;
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
-import org.jspecify.annotations.Nullable;
 import org.slf4j.event.Level;
 
 /**

@@ -2,7 +2,6 @@ package dev.pgleader;
 
 import static dev.pgleader.ScriptedSession.fault;
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
 
 import dev.pgleader.lock.LockKey;
@@ -84,7 +83,8 @@ class ElectionThreadTest {
 
     private void close() {
         candidate.stop(run);
-        requests.signal(candidate, new CandidateState.Close(Duration.ofSeconds(10).toNanos()));
+        requests.signal(
+                candidate, new CandidateState.Close(Duration.ofSeconds(10).toNanos()));
     }
 
     @AfterEach

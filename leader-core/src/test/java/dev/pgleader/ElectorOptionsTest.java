@@ -51,7 +51,8 @@ class ElectorOptionsTest {
     void aCloseWithTheDefaultsEndsWithinTwentyFiveSeconds() {
         ElectorOptions defaults = ElectorOptions.defaults();
         assertThat(defaults.closeTimeout())
-                .isEqualTo(defaults.revokeTimeout().plus(defaults.healthCheckTimeout().multipliedBy(3)))
+                .isEqualTo(defaults.revokeTimeout()
+                        .plus(defaults.healthCheckTimeout().multipliedBy(3)))
                 .isLessThanOrEqualTo(Duration.ofSeconds(25));
     }
 

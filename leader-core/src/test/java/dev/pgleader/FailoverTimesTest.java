@@ -19,7 +19,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** How fast a loss is noticed and leadership handed over. */
-@Timeout(120)
+@Timeout(300)
 class FailoverTimesTest {
 
     private static final PostgresServer SERVER = PostgresServer.shared();
@@ -65,7 +65,8 @@ class FailoverTimesTest {
                 .coolDown(Duration.ofMillis(250))
                 .build();
         List<Long> micros = new ArrayList<>();
-        try (TestCandidate first = TestCandidate.start("first", direct(SERVER), key, builder -> builder.options(options))) {
+        try (TestCandidate first =
+                TestCandidate.start("first", direct(SERVER), key, builder -> builder.options(options))) {
             first.awaitElected(1);
             try (TestCandidate second =
                     TestCandidate.start("second", direct(SERVER), key, builder -> builder.options(options))) {

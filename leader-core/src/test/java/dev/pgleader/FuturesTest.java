@@ -21,8 +21,7 @@ class FuturesTest extends ElectionTest {
         candidate.verify();
         futures.add(candidate.verified);
         election.turn();
-        futures.add(
-                candidate.trustedLeadership().orElseThrow().revoked().toCompletableFuture());
+        futures.add(candidate.trustedLeadership().orElseThrow().revoked().toCompletableFuture());
         election.turn();
         candidate.resign();
         futures.add(candidate.released);

@@ -26,15 +26,17 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.LongStream;
-import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** Many electors on one connection, on a real server. */
-@Timeout(120)
+@Timeout(300)
 class LeaderElectorGroupTest {
 
     private static final PostgresServer SERVER = PostgresServer.shared();
+
+    @AutoClose
     private static final LockTable LOCKS = new LockTable(SERVER, PostgresServer.DEFAULT_DATABASE);
 
     /** What the listeners of a group were told, across all of its electors. */
@@ -55,11 +57,6 @@ class LeaderElectorGroupTest {
         public void onRevoked(Leadership leadership, RevocationReason reason) {
             entries.add("revoked " + elector + " " + reason);
         }
-    }
-
-    @AfterAll
-    static void closeObserver() throws Exception {
-        LOCKS.close();
     }
 
     private static LeaderElectorGroup group(String name) {
@@ -388,7 +385,9 @@ class LeaderElectorGroupTest {
                             .filter(elector -> !elector.isLeader())
                             .allMatch(elector -> elector.status()
                                     .problem()
-                                    .filter(problem -> problem.fault().filter(Fault.LOCK_TABLE_FULL::equals).isPresent())
+                                    .filter(problem -> problem.fault()
+                                            .filter(Fault.LOCK_TABLE_FULL::equals)
+                                            .isPresent())
                                     .isPresent()));
 
             assertThat(first).allMatch(LeaderElector::isLeader);

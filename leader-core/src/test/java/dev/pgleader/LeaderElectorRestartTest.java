@@ -13,7 +13,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** An elector that is stopped, started and more while its election thread hangs in a login. */
-@Timeout(120)
+@Timeout(300)
 class LeaderElectorRestartTest {
 
     private final CountDownLatch asked = new CountDownLatch(1);

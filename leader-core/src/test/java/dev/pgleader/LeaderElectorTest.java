@@ -21,24 +21,21 @@ import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
-import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** What a user does with an elector, on a real server that behaves. */
-@Timeout(180)
+@Timeout(300)
 class LeaderElectorTest {
 
     private static final PostgresServer SERVER = PostgresServer.shared();
+
+    @AutoClose
     private static final LockTable LOCKS = new LockTable(SERVER, PostgresServer.DEFAULT_DATABASE);
 
     private final long bits = freshKeyBits();
     private final LockKey key = LockKey.of(bits);
-
-    @AfterAll
-    static void closeObserver() throws Exception {
-        LOCKS.close();
-    }
 
     @Test
     void oneOfTwoLeadsAndTheOtherTakesOverWhenItCloses() throws Exception {
@@ -92,7 +89,8 @@ class LeaderElectorTest {
 
     @Test
     void currentLeaderIsReadableFromAnyInstance() throws Exception {
-        try (TestCandidate follower = TestCandidate.start("follower", direct(SERVER), key, builder -> builder.paused(true))) {
+        try (TestCandidate follower =
+                TestCandidate.start("follower", direct(SERVER), key, builder -> builder.paused(true))) {
             await().atMost(PATIENCE)
                     .until(() -> follower.elector().status().session().isPresent());
             assertThat(follower.elector().currentLeader().get(20, TimeUnit.SECONDS))

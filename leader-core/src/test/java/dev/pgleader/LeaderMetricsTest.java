@@ -16,7 +16,7 @@ import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-@Timeout(180)
+@Timeout(300)
 class LeaderMetricsTest {
 
     private final SimpleMeterRegistry registry = new SimpleMeterRegistry();

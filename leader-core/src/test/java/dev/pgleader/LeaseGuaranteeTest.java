@@ -21,7 +21,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** The guarantee: a leader that is cut off stops trusting itself before the server gives its lock away. */
-@Timeout(180)
+@Timeout(300)
 class LeaseGuaranteeTest {
 
     private static final PostgresServer SERVER = PostgresServer.shared();

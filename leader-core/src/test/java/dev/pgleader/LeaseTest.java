@@ -254,7 +254,7 @@ class LeaseTest {
      * ended, or if a renewal sets the deadline without comparing.
      */
     @Test
-    @Timeout(180)
+    @Timeout(300)
     void nobodySeesItValidAfterSomebodySawItEnded() throws Exception {
         Race race = new Race();
         ExecutorService threads = Executors.newFixedThreadPool(3);
@@ -308,7 +308,6 @@ class LeaseTest {
             seenEnded = false;
             beganAt = clock.nanos();
         }
-
 
         void read() {
             clock.advanceNanos(1);

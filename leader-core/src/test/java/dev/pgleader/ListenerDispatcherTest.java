@@ -17,7 +17,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.FieldSource;
 
 /** What the Javadoc of {@link LeadershipListener} promises. */
-@Timeout(120)
+@Timeout(300)
 class ListenerDispatcherTest {
 
     private final ManualTicker ticker = ManualTicker.beforeOverflow();

@@ -2,7 +2,6 @@ package dev.pgleader;
 
 import static dev.pgleader.ScriptedSession.fault;
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.awaitility.Awaitility.await;
 
 import dev.pgleader.lock.LockKey;
 import dev.pgleader.lock.LockSessionException.Fault;
@@ -22,12 +21,8 @@ class LosingTest extends ElectionTest {
             case TIMEOUT -> RevocationReason.CHECK_TIMEOUT;
             case STANDBY, READ_ONLY -> RevocationReason.NOT_WRITABLE;
             case LOCK_LOST, LOCKS_NOT_REAL, SHARED_BACKEND, LEASE_NOT_ENFORCED -> RevocationReason.LOCK_LOST;
-            case UNREACHABLE,
-                    LOGIN_REFUSED,
-                    CONNECTION_LOST,
-                    LOCK_TABLE_FULL,
-                    UNSUPPORTED_SERVER,
-                    STATEMENT_FAILED -> RevocationReason.SESSION_LOST;
+            case UNREACHABLE, LOGIN_REFUSED, CONNECTION_LOST, LOCK_TABLE_FULL, UNSUPPORTED_SERVER, STATEMENT_FAILED ->
+                RevocationReason.SESSION_LOST;
         };
     }
 

@@ -27,7 +27,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
 /** Elections whose sessions go through PgBouncer. */
-@Timeout(120)
+@Timeout(300)
 class PoolerElectionTest {
 
     private static final PostgresServer SERVER = PostgresServer.shared();
@@ -108,8 +108,8 @@ class PoolerElectionTest {
                 LockTable locks = new LockTable(SERVER, PostgresServer.DEFAULT_DATABASE);
                 JavaProcess leader = ElectorProcess.start(SERVER, network.port(), bits, "leader", options)) {
             leader.awaitLine("elected 1", PATIENCE);
-            try (TestCandidate other =
-                    TestCandidate.start("other", direct(SERVER, pooler.port()), key, builder -> builder.options(options))) {
+            try (TestCandidate other = TestCandidate.start(
+                    "other", direct(SERVER, pooler.port()), key, builder -> builder.options(options))) {
                 int pid = other.backendPid();
                 assertThat(locks.holders(bits)).hasSize(1).doesNotContain(pid);
 

@@ -18,7 +18,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** What happens to whole processes: killed, stopped and continued. */
-@Timeout(120)
+@Timeout(300)
 class ProcessFaultTest {
 
     private static final PostgresServer SERVER = PostgresServer.shared();
@@ -30,8 +30,9 @@ class ProcessFaultTest {
     @Test
     void aKilledLeaderIsReplacedWithinARetry() throws Exception { // F18
         // So long that the kernel frees the lock, which closes the connection, and not the lease.
-        ElectorOptions options =
-                TestCandidate.FAST.toBuilder().leaseDuration(Duration.ofSeconds(60)).build();
+        ElectorOptions options = TestCandidate.FAST.toBuilder()
+                .leaseDuration(Duration.ofSeconds(60))
+                .build();
         List<Long> micros = new ArrayList<>();
         JavaProcess leader = ElectorProcess.start(SERVER, SERVER.port(), bits, "first", options);
         leader.awaitLine("elected 1", PATIENCE);
@@ -76,8 +77,9 @@ class ProcessFaultTest {
 
     @Test
     void aLeaderStoppedForLessThanItsTrustWindowGoesOn() throws Exception { // C38 (a)
-        ElectorOptions options =
-                TestCandidate.FAST.toBuilder().leaseDuration(Duration.ofSeconds(10)).build();
+        ElectorOptions options = TestCandidate.FAST.toBuilder()
+                .leaseDuration(Duration.ofSeconds(10))
+                .build();
         try (JavaProcess leader = ElectorProcess.start(SERVER, SERVER.port(), bits, "leader", options);
                 JavaProcess follower = ElectorProcess.start(SERVER, SERVER.port(), bits, "follower", options)) {
             await().atMost(PATIENCE).until(() -> hasElected(leader) || hasElected(follower));

@@ -26,7 +26,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** A standby is promoted while the old primary lives on: all electors move to the new one, and never do two lead. */
-@Timeout(120)
+@Timeout(300)
 class PromotionTest {
 
     private static final Duration LEASE = Duration.ofMillis(2_500);
@@ -80,8 +80,8 @@ class PromotionTest {
                         .elector()
                         .status()
                         .problem()
-                        .filter(problem ->
-                                problem.fault().filter(fault::equals).isPresent() && problem.message().contains(message))
+                        .filter(problem -> problem.fault().filter(fault::equals).isPresent()
+                                && problem.message().contains(message))
                         .isPresent());
     }
 

@@ -13,7 +13,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
-/** When a follower waits in the server's queue, for what and for how long; see {@link QueueTest} for a real server. */
+/** When a follower waits in the server's queue, for what and for how long; see {@link QueueOnServerTest} for a real server. */
 class QueueingTest {
 
     private static final Duration SLICE = Duration.ofSeconds(2);
@@ -82,8 +82,8 @@ class QueueingTest {
         delayed.server.freeAll();
         delayed.session()
                 .waits
-                .add(() -> List.of(new Notification(
-                        ScriptedSession.Server.ELSEWHERE.backendPid(), "released bigint:1")));
+                .add(() ->
+                        List.of(new Notification(ScriptedSession.Server.ELSEWHERE.backendPid(), "released bigint:1")));
         delayed.loop.await(SLICE.toNanos());
         assertThat(follower.leads()).isTrue();
     }
@@ -168,7 +168,9 @@ class QueueingTest {
         election.turn();
         election.journal();
         await(SLICE);
-        assertThat(election.journal()).startsWith("queue bigint:1 for 1000 ms").noneMatch(entry -> entry.startsWith("try"));
+        assertThat(election.journal())
+                .startsWith("queue bigint:1 for 1000 ms")
+                .noneMatch(entry -> entry.startsWith("try"));
     }
 
     @Test

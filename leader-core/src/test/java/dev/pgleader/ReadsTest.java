@@ -2,7 +2,6 @@ package dev.pgleader;
 
 import static dev.pgleader.ScriptedSession.fault;
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.awaitility.Awaitility.await;
 
 import dev.pgleader.lock.LockSessionException.Fault;
 import java.time.Duration;
@@ -36,8 +35,8 @@ class ReadsTest extends ElectionTest {
         election.turn();
         election.callbacks.runAll();
         assertThat(election.journal()).containsExactly("check");
-        assertThat(List.of(first, candidate.verified)).allSatisfy(each -> assertThat(each)
-                .isCompletedWithValue(true));
+        assertThat(List.of(first, candidate.verified))
+                .allSatisfy(each -> assertThat(each).isCompletedWithValue(true));
     }
 
     @ParameterizedTest

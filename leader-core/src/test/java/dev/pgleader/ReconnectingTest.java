@@ -3,7 +3,6 @@ package dev.pgleader;
 import static dev.pgleader.ScriptedElection.RECONNECT_STEP;
 import static dev.pgleader.ScriptedSession.fault;
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.awaitility.Awaitility.await;
 
 import dev.pgleader.lock.LockSessionException;
 import dev.pgleader.lock.LockSessionException.Fault;
@@ -156,8 +155,7 @@ class ReconnectingTest extends ElectionTest {
         }
         assertThat(millis.get(0)).isBetween(800L, 1_200L);
         assertThat(millis.get(1)).isBetween(1_600L, 2_400L);
-        assertThat(millis.subList(4, 20))
-                .allSatisfy(delay -> assertThat(delay).isBetween(3_300L, 5_000L));
+        assertThat(millis.subList(4, 20)).allSatisfy(delay -> assertThat(delay).isBetween(3_300L, 5_000L));
         assertThat(new HashSet<>(millis)).as("jitter").hasSizeGreaterThan(5);
         assertThat(backoff.afterFailure(Fault.UNREACHABLE).toMillis())
                 .as("once the server can't be reached")

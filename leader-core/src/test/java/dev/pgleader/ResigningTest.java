@@ -189,7 +189,8 @@ class ResigningTest extends ElectionTest {
                         "check",
                         "onElected 1",
                         "onRevoked 1 CALLBACK_FAILED",
-                        "release [bigint:1], nobody leading", "tell [released bigint:1]");
+                        "release [bigint:1], nobody leading",
+                        "tell [released bigint:1]");
         assertThat(candidate.standing().lastRevocation()).isEqualTo(RevocationReason.CALLBACK_FAILED);
     }
 

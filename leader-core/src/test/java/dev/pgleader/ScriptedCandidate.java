@@ -53,6 +53,11 @@ final class ScriptedCandidate implements LeadershipListener {
                 candidate, new CandidateState.StepDown(RevocationReason.RESIGNED));
     }
 
+    /** The first half of {@link #close()}, which a caller's thread does before it posts the rest. */
+    void revoke() {
+        candidate.stop(run);
+    }
+
     void close() {
         close(election.options.revokeTimeout());
     }

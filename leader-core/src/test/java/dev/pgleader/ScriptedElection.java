@@ -60,8 +60,7 @@ final class ScriptedElection {
         this(options, spread, random, linearBackoff());
     }
 
-    private ScriptedElection(
-            ElectorOptions options, @Nullable Spread spread, RandomGenerator random, Backoff backoff) {
+    private ScriptedElection(ElectorOptions options, @Nullable Spread spread, RandomGenerator random, Backoff backoff) {
         this.options = options;
         this.loop = new ElectionLoop(
                 "test",
@@ -137,6 +136,11 @@ final class ScriptedElection {
         journal.add(entry);
     }
 
+    /** Whether that is what happened last. */
+    boolean isLastEntry(String entry) {
+        return !journal.isEmpty() && journal.get(journal.size() - 1).equals(entry);
+    }
+
     /** The session that was opened last. */
     ScriptedSession session() {
         if (latest == null) {
@@ -145,11 +149,8 @@ final class ScriptedElection {
         return latest;
     }
 
-    /** One turn; returns for how long the loop then means to wait. If nobody took part so far, one before it lets them in. */
+    /** One turn; returns for how long the loop then means to wait. */
     Duration turn() {
-        if (loop.isDeserted()) {
-            loop.step();
-        }
         return Duration.ofNanos(loop.step());
     }
 

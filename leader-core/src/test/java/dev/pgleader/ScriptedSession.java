@@ -165,8 +165,8 @@ final class ScriptedSession implements LockSession {
         Map<LockKey, Holder> holders = holdersOf(keys);
         held.stream()
                 .filter(keys::contains)
-                .forEach(key -> holders.put(
-                        key, new Holder(facts.backendPid(), "pg-leader/" + ScriptedElection.INSTANCE)));
+                .forEach(key ->
+                        holders.put(key, new Holder(facts.backendPid(), "pg-leader/" + ScriptedElection.INSTANCE)));
         return holders;
     }
 

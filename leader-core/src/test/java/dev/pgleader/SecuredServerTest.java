@@ -21,8 +21,7 @@ import java.util.Map;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
-import org.junit.jupiter.api.AfterAll;
-import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -30,7 +29,7 @@ import org.junit.jupiter.params.provider.CsvSource;
 import org.slf4j.event.Level;
 
 /** Elections on a server that asks for passwords and offers TLS. */
-@Timeout(120)
+@Timeout(300)
 class SecuredServerTest {
 
     private static final String SECRET = "s3cret-Pa55";
@@ -38,19 +37,11 @@ class SecuredServerTest {
     private static final int REFUSED_LOGINS = 5;
     private static final double LEAST_JITTER = 0.8;
 
-    private static PostgresServer server;
+    @AutoClose
+    private static final PostgresServer server =
+            PostgresServer.builder().passwords().tls().launch();
 
     private final LockKey key = freshKey();
-
-    @BeforeAll
-    static void launch() {
-        server = PostgresServer.builder().passwords().tls().launch();
-    }
-
-    @AfterAll
-    static void stop() {
-        server.close();
-    }
 
     @ParameterizedTest
     @CsvSource(
@@ -132,7 +123,8 @@ class SecuredServerTest {
         try (Connection operator = server.connect();
                 TestCandidate first = TestCandidate.start("first", source, key, builder -> builder.options(patient))) {
             first.awaitElected(1);
-            try (TestCandidate second = TestCandidate.start("second", source, key, builder -> builder.options(patient))) {
+            try (TestCandidate second =
+                    TestCandidate.start("second", source, key, builder -> builder.options(patient))) {
                 for (TestCandidate candidate : List.of(first, second)) {
                     assertThat(Sql.truth(operator, "SELECT ssl FROM pg_stat_ssl WHERE pid = ?", candidate.backendPid()))
                             .isTrue();

@@ -29,7 +29,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 import org.slf4j.event.Level;
 
 /** What the sessions of electors are to the server and to a pool. */
-@Timeout(120)
+@Timeout(300)
 class SessionHygieneTest {
 
     private static final PostgresServer SERVER = PostgresServer.shared();
@@ -194,7 +194,9 @@ class SessionHygieneTest {
                                     .elector()
                                     .status()
                                     .problem()
-                                    .filter(problem -> problem.fault().filter(Fault.UNREACHABLE::equals).isPresent()
+                                    .filter(problem -> problem.fault()
+                                                    .filter(Fault.UNREACHABLE::equals)
+                                                    .isPresent()
                                             && problem.message().contains("too many clients"))
                                     .isPresent());
                     assertThat(candidate.elector().isLeader()).isFalse();

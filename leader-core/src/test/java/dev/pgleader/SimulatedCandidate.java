@@ -123,8 +123,8 @@ final class SimulatedCandidate {
     /** Asks what any thread may ask. */
     void ask() {
         if (started) {
-            var unused = node.requests.verify(candidate);
-            var unused2 = node.requests.findLeader(candidate);
+            var unusedProof = node.requests.verify(candidate);
+            var unusedLeader = node.requests.findLeader(candidate);
         }
     }
 

@@ -335,7 +335,7 @@ final class Simulation implements AutoCloseable {
     private ElectorOptions randomOptions() {
         long leaseMillis = between(2_000, 15_000);
         long windowMillis = leaseMillis - Math.max(leaseMillis / 10, 500);
-        Duration retry = Duration.ofMillis(leaseMillis / between(5, 20));
+        Duration retry = Duration.ofMillis(leaseMillis / between(4, 12));
         Duration full = Duration.ofMillis(leaseMillis);
         Duration callbacks = Duration.ofMillis(leaseMillis * between(3, 20) / 10);
         return ElectorOptions.builder()

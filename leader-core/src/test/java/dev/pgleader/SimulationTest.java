@@ -26,14 +26,16 @@ import org.slf4j.LoggerFactory;
  * Thousands of random histories of nodes, networks and servers that fail, in which all promises hold; and tests of this
  * test, which break one thing that the promises rest on and have the simulation find out.
  *
- * <p>{@code -Dsimulation.histories=N -Dsimulation.firstSeed=S} lives through other histories, {@code -Dsimulation.seed=S} through one.
+ * <p>{@code -Dsimulation.seeds=N -Dsimulation.firstSeed=S} lives through other histories, {@code -Dsimulation.seed=S} through one.
  */
 class SimulationTest {
 
     private static final Logger LOG = (Logger) LoggerFactory.getLogger("dev.pgleader");
-    private static final long HISTORIES = Long.getLong("simulation.histories", 20_000);
+    private static final long HISTORIES = Long.getLong("simulation.seeds", 4_000);
     private static final long FIRST_SEED = Long.getLong("simulation.firstSeed", 1);
     private static final @Nullable Long ONLY_SEED = Long.getLong("simulation.seed");
+
+    private static final long ENOUGH_FOR_STATISTICS = 1_000;
 
     /** Enough histories for each of the broken worlds to show. */
     private static final long HISTORIES_OF_BROKEN_WORLD = 400;
@@ -58,19 +60,23 @@ class SimulationTest {
                 ONLY_SEED == null ? LongStream.range(FIRST_SEED, FIRST_SEED + HISTORIES) : LongStream.of(ONLY_SEED);
         seeds.parallel().forEach(seed -> statistics.addAll(live(seed, Rules.asPromised())));
         System.out.println("Simulation: " + statistics);
-        if (ONLY_SEED == null) {
+        assertThat(statistics.get("history")).isEqualTo(seeds().count());
+        if (ONLY_SEED == null && HISTORIES >= ENOUGH_FOR_STATISTICS) {
             assertThat(Kind.values())
                     .allSatisfy(
                             fault -> assertThat(statistics.get(fault.name())).isGreaterThan(HISTORIES / 10));
             assertThat(Mode.values())
                     .allSatisfy(mode -> assertThat(statistics.get("history, " + mode.name()))
                             .isGreaterThan(HISTORIES / 10));
-            assertThat(statistics.get("history")).isEqualTo(HISTORIES);
             assertThat(statistics.get("term")).isGreaterThan(4 * HISTORIES);
             assertThat(statistics.get("lease expired")).isGreaterThan(HISTORIES / 2);
             assertThat(statistics.get("delayed takeover")).isGreaterThan(2 * HISTORIES);
             assertThat(statistics.get("ambiguous grant")).isGreaterThan(HISTORIES / 10);
         }
+    }
+
+    private static LongStream seeds() {
+        return ONLY_SEED == null ? LongStream.range(FIRST_SEED, FIRST_SEED + HISTORIES) : LongStream.of(ONLY_SEED);
     }
 
     @Test
@@ -96,7 +102,7 @@ class SimulationTest {
     void noHintThatGoesWrongEndsTerm() {
         Rules rules = Rules.asPromised().withOnly(SimulationFaults.HARMLESS);
         assertThat(rules.areHarmless()).isTrue();
-        LongStream.rangeClosed(1, HISTORIES / 20).parallel().forEach(seed -> live(seed, rules));
+        LongStream.rangeClosed(1, HISTORIES / 8).parallel().forEach(seed -> live(seed, rules));
     }
 
     // ---- does it bite?

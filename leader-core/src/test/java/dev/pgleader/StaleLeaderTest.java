@@ -32,7 +32,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 import org.postgresql.ds.PGSimpleDataSource;
 
 /** A leader whose lock is gone finds out by itself, and campaigns again by itself. */
-@Timeout(120)
+@Timeout(300)
 class StaleLeaderTest {
 
     private final long bits = freshKeyBits();
@@ -75,7 +75,9 @@ class StaleLeaderTest {
                             .elector()
                             .status()
                             .problem()
-                            .filter(problem -> problem.fault().filter(Fault.UNREACHABLE::equals).isPresent())
+                            .filter(problem -> problem.fault()
+                                    .filter(Fault.UNREACHABLE::equals)
+                                    .isPresent())
                             .isPresent());
             server.start();
             candidate.awaitElected(2);
@@ -225,7 +227,9 @@ class StaleLeaderTest {
                                 .elector()
                                 .status()
                                 .problem()
-                                .filter(problem -> problem.fault().filter(Fault.LOCK_TABLE_FULL::equals).isPresent()
+                                .filter(problem -> problem.fault()
+                                                .filter(Fault.LOCK_TABLE_FULL::equals)
+                                                .isPresent()
                                         && problem.message().contains("shared memory"))
                                 .isPresent());
                 assertThat(candidate.elector().isLeader()).isFalse();

@@ -78,7 +78,8 @@ class StatementsPerTurnTest {
         candidates.forEach(candidate -> candidate.close());
         election.run(Duration.ofMillis(1));
         assertThat(election.session().releaseStatements).isEqualTo(1);
-        assertThat(candidates).allSatisfy(candidate -> assertThat(candidate.left).isCompleted());
+        assertThat(candidates)
+                .allSatisfy(candidate -> assertThat(candidate.left).isCompleted());
         assertThat(election.session().isEnded()).isTrue();
     }
 }

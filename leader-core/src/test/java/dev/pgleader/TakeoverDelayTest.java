@@ -15,14 +15,13 @@ import dev.pgleader.testkit.Sql;
 import java.sql.Connection;
 import java.time.Duration;
 import java.util.concurrent.TimeUnit;
-import org.junit.jupiter.api.AfterAll;
-import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.slf4j.event.Level;
 
 /** A server that forgot its locks is led only when every lease from before has run out. */
-@Timeout(120)
+@Timeout(300)
 class TakeoverDelayTest {
 
     private static final Duration LEASE = Duration.ofSeconds(3);
@@ -31,19 +30,10 @@ class TakeoverDelayTest {
             .takeoverDelay(TakeoverDelay.AUTO)
             .build();
 
-    private static PostgresServer server;
+    @AutoClose
+    private static final PostgresServer server = PostgresServer.launch();
 
     private final LockKey key = LockKey.of(freshKeyBits());
-
-    @BeforeAll
-    static void launch() {
-        server = PostgresServer.launch();
-    }
-
-    @AfterAll
-    static void stop() {
-        server.close();
-    }
 
     private TestCandidate start(String id, ElectorOptions options) {
         return TestCandidate.start(id, direct(server), key, builder -> builder.options(options));
@@ -98,7 +88,7 @@ class TakeoverDelayTest {
                 long resignedAt = System.nanoTime();
                 first.elector().resign().get(20, TimeUnit.SECONDS);
                 TestCandidate.Event elected = second.awaitElected(1);
-                assertThat(Duration.ofNanos(elected.atNanos() - resignedAt)).isLessThan(PATIENCE);
+                assertThat(Duration.ofNanos(elected.atNanos() - resignedAt)).isLessThan(Duration.ofSeconds(25));
             }
         }
     }

@@ -44,8 +44,7 @@ class TermLeaseTest extends ElectionTest {
         election.turnAfter(CHECK_INTERVAL);
         assertThat(remaining(candidate))
                 .isBetween(nearly(TRUST_WINDOW.minusMillis(2_900)), TRUST_WINDOW.minusMillis(2_900));
-        election.turnAfter(
-                Duration.ofMillis(100)); // The next check begins an interval after the start of this one.
+        election.turnAfter(Duration.ofMillis(100)); // The next check begins an interval after the start of this one.
         assertThat(remaining(candidate)).isBetween(nearly(TRUST_WINDOW), TRUST_WINDOW);
     }
 

@@ -26,7 +26,7 @@ final class TestCandidate implements LeadershipListener, AutoCloseable {
         }
     }
 
-    static final Duration PATIENCE = Duration.ofSeconds(20);
+    static final Duration PATIENCE = Duration.ofSeconds(60);
 
     /** Short times, for machines that are sometimes slow. */
     static final ElectorOptions FAST = ElectorOptions.builder()

@@ -23,7 +23,7 @@ import org.junit.jupiter.api.Timeout;
 import org.postgresql.ds.PGSimpleDataSource;
 
 /** A server that says that it is older than it is. */
-@Timeout(180)
+@Timeout(300)
 class UnsupportedServerTest {
 
     private static final PostgresServer SERVER = PostgresServer.shared();

@@ -21,7 +21,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** A leader whose machine is gone: no kernel is left that would tell the server. */
-@Timeout(120)
+@Timeout(300)
 class VanishedHostTest {
 
     private static final String ROLE = "without_lease";

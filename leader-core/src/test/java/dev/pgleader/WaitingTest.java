@@ -79,9 +79,10 @@ class WaitingTest extends ElectionTest {
                     assertThat(each.leads()).isTrue();
                 }
             }
-            election.ticker.advanceNanos(
-                    random.nextBoolean() ? wait.toNanos() : random.nextLong(wait.toNanos() + 1));
+            election.ticker.advanceNanos(random.nextBoolean() ? wait.toNanos() : random.nextLong(wait.toNanos() + 1));
         }
-        assertThat(candidates).extracting(candidate -> candidate.state().terms()).allMatch(terms -> terms > 5);
+        assertThat(candidates)
+                .extracting(candidate -> candidate.state().terms())
+                .allMatch(terms -> terms > 5);
     }
 }

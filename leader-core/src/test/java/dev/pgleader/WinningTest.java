@@ -107,9 +107,7 @@ class WinningTest extends ElectionTest {
         election.leader();
         election.admitFollower(2);
         election.run(SECOND.multipliedBy(10));
-        assertThat(election.journal())
-                .contains("try [bigint:2]")
-                .noneMatch(entry -> entry.contains("try [bigint:1"));
+        assertThat(election.journal()).contains("try [bigint:2]").noneMatch(entry -> entry.contains("try [bigint:1"));
     }
 
     @Test

@@ -11,7 +11,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-@Timeout(120)
+@Timeout(300)
 class WorkWhileLeaderTest {
 
     private final Lease lease = TestLeases.of(new ManualTicker(0), 1_000);
@@ -19,7 +19,8 @@ class WorkWhileLeaderTest {
     private final List<Throwable> failures = new CopyOnWriteArrayList<>();
 
     private WorkWhileLeader workWhileLeader(LeaderWork work) {
-        return new WorkWhileLeader("test", work, (leadership, failure) -> failures.add(failure));
+        CallsInFlight calls = new CallsInFlight(new CallbackReports(failure -> {}, () -> {}));
+        return new WorkWhileLeader("test", work, calls, (leadership, failure) -> failures.add(failure));
     }
 
     @Test

@@ -7,11 +7,14 @@ import java.util.Map;
 import java.util.Set;
 
 /**
- * One database session that holds advisory locks under a lease: the seam between an election and PostgreSQL.
+ * For this library and its tests only, and no API: it changes without notice between two versions. Use {@code
+ * dev.pgleader.LeaderElector} for elections and {@link AdvisoryLocks} for single locks.
  *
- * <p>One thread uses it; {@link #wake()} and {@link #abort()} may be called from any. Each method that talks to the server
- * returns within the {@link Settings#networkTimeout()} per round trip. After a {@link LockSessionException} the session is
- * in doubt and must be aborted: the server may have done what the client gave up on.
+ * <p>One database session that holds advisory locks under a lease: the seam between an election and PostgreSQL. One thread
+ * uses it; {@link #wake()} and {@link #abort()} may be called from any. Each method that talks to the server returns within the
+ * {@link Settings#networkTimeout()} per round trip, of which it takes one, and up to three when somebody cancels its statement.
+ * After a {@link LockSessionException} the session is in doubt and must be aborted: the server may have done what the client
+ * gave up on.
  */
 public interface LockSession {
 

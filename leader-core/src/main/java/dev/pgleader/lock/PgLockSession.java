@@ -137,10 +137,8 @@ final class PgLockSession implements LockSession {
                 statement.setString(5, leaseSetting);
                 statement.execute();
                 // The settings, the block, the answer.
-                boolean answered = !statement.getMoreResults() && statement.getMoreResults();
-                if (!answered) {
-                    throw new SQLException("The server returned no row where it must return one");
-                }
+                statement.getMoreResults();
+                statement.getMoreResults();
                 try (ResultSet row = onlyRow(statement.getResultSet())) {
                     if (!token.equals(row.getString(1))) {
                         throw onAnotherBackend();
@@ -277,6 +275,9 @@ final class PgLockSession implements LockSession {
                 throw failure;
             }
             LOG.debug("The server didn't take {} notifications", notifications.size(), e);
+            if (SqlFaults.isQueueFull(e)) {
+                ask(SessionSql.SHORTEN_QUEUE, statement -> {}, ResultSet::next);
+            }
             return false;
         }
     }

@@ -44,7 +44,7 @@ abstract class SessionConnection {
     final String address() {
         HostSpec server = physical().getQueryExecutor().getHostSpec();
         String host = server.getHost();
-        return (host.contains(":") ? "[" + host + "]" : host) + ":" + server.getPort();
+        return (host.contains(":") && !host.startsWith("[") ? "[" + host + "]" : host) + ":" + server.getPort();
     }
 
     /**

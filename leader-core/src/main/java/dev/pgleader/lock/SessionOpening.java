@@ -14,8 +14,11 @@ import java.sql.SQLException;
 import java.sql.Statement;
 import java.time.Duration;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.UUID;
+import java.util.concurrent.ThreadLocalRandom;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -89,7 +92,30 @@ final class SessionOpening {
                 run.server(),
                 run.uptime(),
                 lease.enforced());
-        return new PgLockSession(session, settings, facts, token, lease.shown());
+        LockSession opened = new PgLockSession(session, settings, facts, token, lease.shown());
+        rehearse(opened);
+        return opened;
+    }
+
+    /**
+     * Takes a lock that nobody else wants, through all that an election does with one: a server that only pretends to have
+     * locks is refused before it says who leads, and the first real lock meets no code that runs for the first time.
+     */
+    private static void rehearse(LockSession session) throws LockSessionException {
+        LockKey key = LockKey.of(ThreadLocalRandom.current().nextLong());
+        try {
+            Set<LockKey> granted = session.attempt(List.of(key)).granted();
+            if (!session.check().containsAll(granted)) {
+                throw new LockSessionException(
+                        Fault.LOCKS_NOT_REAL,
+                        "The server granted a lock that it doesn't show in pg_locks, so its advisory locks aren't those of"
+                                + " PostgreSQL, as with CockroachDB and with emulations: they exclude nobody");
+            }
+            session.release(granted);
+        } catch (LockTableFullException e) {
+            LOG.debug("No room for a lock to rehearse with", e);
+        }
+        session.tell(List.of());
     }
 
     private void prepare(SessionConnection session) throws SQLException {
@@ -171,9 +197,11 @@ final class SessionOpening {
         } catch (SQLException | RuntimeException e) {
             throw new LockSessionException(
                     Fault.UNREACHABLE,
-                    "No second connection to " + source + ", which is needed for a moment to prove that the first has a"
-                            + " backend of its own, since a pooler stands between: let the role, the database and the"
-                            + " pooler have one connection more than there are instances; " + SqlFaults.describe(e),
+                    "No second connection to " + source
+                            + ", which is needed for a moment, since a pooler stands between and"
+                            + " could give one backend to two sessions: raise the CONNECTION LIMIT of the role or the"
+                            + " database, or the pooler's pool_size, to one more than there are instances, or connect"
+                            + " directly; " + SqlFaults.describe(e),
                     e);
         }
     }

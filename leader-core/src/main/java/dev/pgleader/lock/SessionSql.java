@@ -101,7 +101,8 @@ final class SessionSql {
     /**
      * Of the rows {@code asked(space, bits, granted)}: who holds those that weren't granted. It looks when all are asked, and
      * only if one was refused. One row for each holder: two thousand keys are matched by one sort, whatever the planner
-     * believes of {@code pg_locks}.
+     * believes of {@code pg_locks}. A prepared transaction has no process, but the number of a transaction that shows beside
+     * its locks.
      */
     private static final String HOLDERS_OF_ASKED = """
             , held AS MATERIALIZED (
@@ -118,13 +119,17 @@ final class SessionSql {
                       SELECT held.space, held.bits, NULL::boolean, held.pid, held.prepared FROM held) AS either
                 GROUP BY either.space, either.bits
                 HAVING pg_catalog.count(either.granted) OPERATOR(pg_catalog.>) 0)
-            SELECT h.granted, h.pid, a.application_name, h.prepared, p.gid, h.spaces, h.keys
+            SELECT h.granted, h.pid, a.application_name, h.prepared,
+                   CASE WHEN h.pid IS NULL THEN (
+                       SELECT pg_catalog.max(p.gid)
+                       FROM pg_catalog.pg_prepared_xacts AS p JOIN pg_catalog.pg_locks AS own
+                           ON own.transactionid OPERATOR(pg_catalog.=) p.transaction
+                       WHERE own.pid IS NULL AND own.virtualtransaction OPERATOR(pg_catalog.=) h.prepared) END AS gid,
+                   h.spaces, h.keys
             FROM (SELECT answer.granted, answer.pid, answer.prepared, pg_catalog.array_agg(answer.space) AS spaces,
                          pg_catalog.array_agg(answer.bits) AS keys
                   FROM answer GROUP BY answer.granted, answer.pid, answer.prepared) AS h
             LEFT JOIN pg_catalog.pg_stat_activity AS a ON a.pid OPERATOR(pg_catalog.=) h.pid
-            LEFT JOIN pg_catalog.pg_prepared_xacts AS p
-                ON pg_catalog.concat('-1/', p.transaction) OPERATOR(pg_catalog.=) h.prepared
             """.formatted(BITS, IS_HELD);
 
     /** Tries no key, and returns no row, on a backend that isn't this session's. */
@@ -211,6 +216,11 @@ final class SessionSql {
             SELECT pg_catalog.set_config('lock_timeout', ?, true), pg_catalog.pg_notify('pgleader', t.payload)
             FROM pg_catalog.unnest(?::pg_catalog.text[]) AS t(payload)
             """;
+
+    /**
+     * How full the queue of notifications is. A full one stays so when whoever held it up is gone, until somebody asks this.
+     */
+    static final String SHORTEN_QUEUE = "SELECT pg_catalog.pg_notification_queue_usage()";
 
     private SessionSql() {}
 

@@ -10,6 +10,7 @@ import java.util.function.Predicate;
 final class SqlFaults {
 
     private static final String LOCK_TABLE_FULL = "53200";
+    private static final String QUEUE_FULL = "54000";
     private static final String CANCELLED = "57014";
     private static final String READ_ONLY = "25006";
     private static final String LOGIN_REFUSED_CLASS = "28";
@@ -45,6 +46,11 @@ final class SqlFaults {
 
     static boolean isLockTableFull(SQLException e) {
         return state(e).equals(LOCK_TABLE_FULL);
+    }
+
+    /** Whether the server's queue of notifications is full, which is no fault of the session's. */
+    static boolean isQueueFull(SQLException e) {
+        return state(e).equals(QUEUE_FULL);
     }
 
     /** Whether somebody cancelled the statement, as {@code pg_cancel_backend} does, which the session survives. */

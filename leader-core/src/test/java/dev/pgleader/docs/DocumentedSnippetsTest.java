@@ -31,7 +31,7 @@ import org.junit.jupiter.api.Timeout;
 import org.postgresql.ds.PGSimpleDataSource;
 
 /** The Java that the documentation shows does what it says. */
-@Timeout(180)
+@Timeout(300)
 class DocumentedSnippetsTest {
 
     private static final String DATABASE = "documented_snippets";

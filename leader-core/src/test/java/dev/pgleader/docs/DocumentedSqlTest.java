@@ -48,7 +48,7 @@ import org.junit.jupiter.api.Timeout;
  * Runs the SQL of the documentation, page by page, as psql would; the runbook while one elector leads and another follows. A
  * stranger has set traps in the database for all names in that SQL, in the first schema of the path (R02).
  */
-@Timeout(180)
+@Timeout(300)
 class DocumentedSqlTest {
 
     private static final String DATABASE = "documentation";

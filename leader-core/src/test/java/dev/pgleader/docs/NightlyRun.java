@@ -8,6 +8,7 @@ import dev.pgleader.LeadershipListener;
 import dev.pgleader.RevocationReason;
 import dev.pgleader.lock.ConnectionSource;
 import java.time.LocalTime;
+import java.time.ZoneId;
 
 public class NightlyRun implements LeadershipListener {
 
@@ -26,11 +27,11 @@ public class NightlyRun implements LeadershipListener {
 
     @Override
     public void onElected(Leadership leadership) {
-        System.out.println(LocalTime.now().truncatedTo(MILLIS) + " leads, term " + leadership.term());
+        System.out.println(LocalTime.now(ZoneId.systemDefault()).truncatedTo(MILLIS) + " leads, term " + leadership.term());
     }
 
     @Override
     public void onRevoked(Leadership leadership, RevocationReason reason) {
-        System.out.println(LocalTime.now().truncatedTo(MILLIS) + " no longer leads: " + reason);
+        System.out.println(LocalTime.now(ZoneId.systemDefault()).truncatedTo(MILLIS) + " no longer leads: " + reason);
     }
 }

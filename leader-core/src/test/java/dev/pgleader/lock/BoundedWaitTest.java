@@ -22,8 +22,7 @@ import java.util.concurrent.Future;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
-import org.junit.jupiter.api.AfterAll;
-import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Test;
@@ -35,17 +34,8 @@ class BoundedWaitTest {
     private static final LockKey KEY = LockKey.named("bounded-wait-test");
     private static final Duration LONG_WAIT = Duration.ofSeconds(30);
 
-    private static TestServer server;
-
-    @BeforeAll
-    static void startServer() throws Exception {
-        server = TestServer.start();
-    }
-
-    @AfterAll
-    static void stopServer() throws Exception {
-        server.close();
-    }
+    @AutoClose
+    private static final TestServer server = TestServer.start();
 
     /** The server may take a moment to see that a connection of the last test was cut. */
     @BeforeEach

@@ -16,8 +16,7 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
 import org.jspecify.annotations.Nullable;
-import org.junit.jupiter.api.AfterAll;
-import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Test;
@@ -28,23 +27,14 @@ import org.junit.jupiter.params.provider.ValueSource;
 import org.postgresql.ds.PGSimpleDataSource;
 
 /** Servers that don't answer, answer with a failure, or serve a client that died. */
-@Timeout(value = 180, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+@Timeout(value = 300, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class BrokenServerTest {
 
     private static final LockKey KEY = LockKey.named("broken-server-test");
     private static final Duration NETWORK_TIMEOUT = Duration.ofMillis(700);
 
-    private static TestServer server;
-
-    @BeforeAll
-    static void startServer() throws Exception {
-        server = TestServer.start();
-    }
-
-    @AfterAll
-    static void stopServer() throws Exception {
-        server.close();
-    }
+    @AutoClose
+    private static final TestServer server = TestServer.start();
 
     /** The server may take a moment to see that a connection of the last test was cut. */
     @BeforeEach
@@ -181,16 +171,15 @@ class BrokenServerTest {
                 ClientInLongStatement.class,
                 server.url() + "&options=-c%20client_connection_check_interval=200");
         try {
-            await().atMost(Duration.ofSeconds(20))
-                    .until(() -> server.count("select count(*) from pg_locks join"
-                                    + " pg_stat_activity using (pid) where locktype = 'advisory' and query ~ 'pg_sleep'"
-                                    + " and state = 'active' and pid <> pg_backend_pid()")
-                            == 1);
+            await().until(() -> server.count("select count(*) from pg_locks join"
+                            + " pg_stat_activity using (pid) where locktype = 'advisory' and query ~ 'pg_sleep'"
+                            + " and state = 'active' and pid <> pg_backend_pid()")
+                    == 1);
             assertThat(server.isFree(KEY)).isFalse();
         } finally {
             client.destroyForcibly();
         }
-        assertThat(client.waitFor(10, TimeUnit.SECONDS)).isTrue();
+        assertThat(client.waitFor(60, TimeUnit.SECONDS)).isTrue();
 
         await().until(() -> server.isFree(KEY));
     }

@@ -54,7 +54,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 import org.slf4j.event.Level;
 
 /** How a session's own connection is opened, and what is said when it can't be. */
-@Timeout(180)
+@Timeout(300)
 class ConnectionSourceTest {
 
     private static final String SECRET = "s3cret-Pa55";

@@ -34,7 +34,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 import org.slf4j.event.Level;
 
 /** What a session does when it can't be trusted, though its connection works. */
-@Timeout(180)
+@Timeout(300)
 class DoubtfulSessionTest {
 
     private static final String DATABASE = "doubtful";
@@ -153,35 +153,17 @@ class DoubtfulSessionTest {
         }
 
         @Test
-        @DisplayName("C07: of two sessions on one backend the later can't open, and the earlier learns of it")
-        void sharedBackend() {
-            ConnectionSource same = ConnectionSource.of(lending(() -> notClosing(backend)));
+        @DisplayName("C07: of two sessions on one backend the earlier learns of the later, and the later can't open")
+        void sharedBackend() throws Exception {
+            Sql.execute(backend, "SELECT set_config('pgleader.session', 'another', false)");
+            assertFault(Fault.SHARED_BACKEND, session::check);
+            assertFault(Fault.SHARED_BACKEND, () -> session.attempt(List.of(LockKey.of(80))));
+            assertFault(Fault.SHARED_BACKEND, () -> session.waitInQueue(LockKey.of(80), Duration.ofMillis(10)));
+            assertThat(table.holders(80)).isEmpty();
+            ConnectionSource same = ConnectionSource.of(lending(() -> backend));
             assertFault(Fault.SHARED_BACKEND, () -> LockSession.open(same, SETTINGS))
                     .hasMessageContaining(Integer.toString(session.facts().backendPid()))
                     .hasMessageContaining("directly");
-            assertFault(Fault.SHARED_BACKEND, session::check);
-        }
-
-        private Connection notClosing(Connection connection) {
-            return (Connection) Proxy.newProxyInstance(
-                    getClass().getClassLoader(), new Class<?>[] {Connection.class}, (proxy, method, arguments) -> {
-                        if (method.getName().equals("unwrap") && !wantsToAbort()) {
-                            return connection.unwrap((Class<?>) arguments[0]);
-                        }
-                        if (method.getName().equals("unwrap")) {
-                            throw new SQLException("not to be aborted");
-                        }
-                        return method.getName().equals("close")
-                                        || method.getName().equals("abort")
-                                ? null
-                                : method.invoke(connection, arguments);
-                    });
-        }
-
-        private boolean wantsToAbort() {
-            return StackWalker.getInstance()
-                    .walk(frames ->
-                            frames.anyMatch(frame -> frame.getMethodName().equals("discard")));
         }
     }
 
@@ -269,6 +251,22 @@ class DoubtfulSessionTest {
                         .anyMatch(message -> message.contains("tcp_user_timeout"));
             }
         }
+    }
+
+    @Test
+    @DisplayName("R07: a server whose lock function only says yes is refused when a session opens")
+    void locksThatAreNotReal() throws SQLException {
+        SERVER.createDatabase("unreal");
+        try (Connection connection = SERVER.connect("unreal")) {
+            Sql.execute(connection, """
+                    SET allow_system_table_mods = on;
+                    ALTER FUNCTION pg_catalog.pg_try_advisory_lock(bigint) RENAME TO really_try_advisory_lock;
+                    CREATE FUNCTION pg_catalog.pg_try_advisory_lock(key bigint) RETURNS boolean LANGUAGE sql AS 'SELECT true';
+                    """);
+        }
+        ConnectionSource source = ConnectionSource.of(SERVER.url("unreal"), SERVER.superuser(), "");
+        assertFault(Fault.LOCKS_NOT_REAL, () -> LockSession.open(source, SETTINGS))
+                .hasMessageContaining("CockroachDB");
     }
 
     /** Servers of the test's own, to be fenced and promoted. */

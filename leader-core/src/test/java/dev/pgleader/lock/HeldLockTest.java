@@ -26,8 +26,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
-import org.junit.jupiter.api.AfterAll;
-import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Test;
@@ -39,17 +38,8 @@ class HeldLockTest {
 
     private static final LockKey KEY = LockKey.named("session-lock-test");
 
-    private static TestServer server;
-
-    @BeforeAll
-    static void startServer() throws Exception {
-        server = TestServer.start();
-    }
-
-    @AfterAll
-    static void stopServer() throws Exception {
-        server.close();
-    }
+    @AutoClose
+    private static final TestServer server = TestServer.start();
 
     /** The server may take a moment to see that a connection of the last test was cut. */
     @BeforeEach

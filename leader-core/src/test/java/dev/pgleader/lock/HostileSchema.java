@@ -61,7 +61,7 @@ public final class HostileSchema {
     }
 
     /**
-     * A new database with traps for all names in the texts.
+     * Sets the traps in a database of its own.
      *
      * @param path of the database, in which the stranger's schema is called {@code trap}
      */

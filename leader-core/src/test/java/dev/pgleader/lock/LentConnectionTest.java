@@ -19,8 +19,7 @@ import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
-import org.junit.jupiter.api.AfterAll;
-import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Test;
@@ -32,17 +31,8 @@ class LentConnectionTest {
 
     private static final LockKey KEY = LockKey.named("lent-connection-test");
 
-    private static TestServer server;
-
-    @BeforeAll
-    static void startServer() throws Exception {
-        server = TestServer.start();
-    }
-
-    @AfterAll
-    static void stopServer() throws Exception {
-        server.close();
-    }
+    @AutoClose
+    private static final TestServer server = TestServer.start();
 
     /** The server may take a moment to see that a connection of the last test was cut. */
     @BeforeEach

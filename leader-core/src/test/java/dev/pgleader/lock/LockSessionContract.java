@@ -33,7 +33,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** What each {@link LockSession} promises to an election, whatever is behind it. */
-@Timeout(180)
+@Timeout(300)
 abstract class LockSessionContract {
 
     static final Duration LEASE = Duration.ofSeconds(20);

@@ -19,15 +19,14 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
-import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
 /** Waiting on the socket between statements, plain and under TLS, whose records are no messages of PostgreSQL's. */
-@Timeout(180)
+@Timeout(300)
 class NotificationStreamTest {
 
     /** How the session is connected. */
@@ -45,19 +44,10 @@ class NotificationStreamTest {
     private static final int NOTIFICATIONS = 20_000;
     private static final int LARGEST_BYTES = 1_000;
 
-    private static PostgresServer server;
+    @AutoClose
+    private static final PostgresServer server = PostgresServer.builder().tls().launch();
 
     private final ExecutorService executor = Executors.newCachedThreadPool();
-
-    @BeforeAll
-    static void launch() {
-        server = PostgresServer.builder().tls().launch();
-    }
-
-    @AfterAll
-    static void stop() {
-        server.close();
-    }
 
     @AfterEach
     void end() {

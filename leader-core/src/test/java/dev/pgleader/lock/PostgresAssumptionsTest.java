@@ -54,7 +54,7 @@ import org.postgresql.PGNotification;
  * What this library believes of PostgreSQL and its driver. The numbers F1 to F18 are those of the design's list of
  * facts.
  */
-@Timeout(180)
+@Timeout(300)
 class PostgresAssumptionsTest {
 
     private static final String DATABASE = "assumptions";

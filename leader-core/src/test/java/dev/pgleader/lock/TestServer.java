@@ -4,9 +4,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import com.zaxxer.hikari.HikariConfig;
 import com.zaxxer.hikari.HikariDataSource;
-import io.zonky.test.db.postgres.embedded.EmbeddedPostgres;
-import java.io.IOException;
-import java.io.UncheckedIOException;
+import dev.pgleader.testkit.PostgresServer;
+import dev.pgleader.testkit.Signal;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Proxy;
 import java.sql.Connection;
@@ -16,36 +15,50 @@ import java.sql.SQLException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
 import javax.sql.DataSource;
+import org.postgresql.ds.PGSimpleDataSource;
 
-/** A PostgreSQL server for one test class, with an observer's session that is no part of what is tested. */
+/**
+ * A PostgreSQL server of one test class's own ({@link org.junit.jupiter.api.AutoClose}), with an observer's session that is no part
+ * of what is tested.
+ */
 final class TestServer implements AutoCloseable {
 
-    private final EmbeddedPostgres postgres;
+    private final PostgresServer postgres;
     private final Connection observer;
 
-    private TestServer(EmbeddedPostgres postgres) throws SQLException {
+    private TestServer(PostgresServer postgres) throws SQLException {
         this.postgres = postgres;
         this.observer = dataSource().getConnection();
     }
 
-    static TestServer start() throws IOException, SQLException {
-        return new TestServer(EmbeddedPostgres.builder()
-                .setServerConfig("max_connections", "60")
-                .setServerConfig("max_locks_per_transaction", "10")
-                .setServerConfig("max_prepared_transactions", "2")
-                .start());
+    static TestServer start() {
+        PostgresServer postgres = PostgresServer.builder()
+                .setting("max_connections", "60")
+                .setting("max_locks_per_transaction", "10")
+                .setting("max_prepared_transactions", "2")
+                .launch();
+        try {
+            return new TestServer(postgres);
+        } catch (SQLException e) {
+            postgres.close();
+            throw new IllegalStateException(e);
+        }
     }
 
     /** Opens a connection each time it is asked. */
     DataSource dataSource() {
-        return postgres.getPostgresDatabase();
+        PGSimpleDataSource dataSource = new PGSimpleDataSource();
+        dataSource.setUrl(url());
+        return dataSource;
     }
 
+    /** With the superuser's name in it. */
     String url() {
-        return postgres.getJdbcUrl("postgres", "postgres");
+        return postgres.url(PostgresServer.DEFAULT_DATABASE, Map.of("user", postgres.superuser()));
     }
 
     HikariDataSource pool(int size) {
@@ -172,7 +185,7 @@ final class TestServer implements AutoCloseable {
     }
 
     @Override
-    public void close() throws IOException, SQLException {
+    public void close() throws SQLException {
         observer.close();
         postgres.close();
     }
@@ -184,7 +197,7 @@ final class TestServer implements AutoCloseable {
 
         private Frozen(int pid) {
             this.pid = pid;
-            signal("STOP");
+            Signal.STOP.send(pid);
             this.startNanos = System.nanoTime();
         }
 
@@ -194,16 +207,7 @@ final class TestServer implements AutoCloseable {
 
         @Override
         public void close() {
-            signal("CONT");
-        }
-
-        private void signal(String signal) {
-            try {
-                Process kill = new ProcessBuilder("kill", "-" + signal, String.valueOf(pid)).start();
-                assertThat(kill.onExit().join().exitValue()).isZero();
-            } catch (IOException e) {
-                throw new UncheckedIOException(e);
-            }
+            Signal.CONT.send(pid);
         }
     }
 }

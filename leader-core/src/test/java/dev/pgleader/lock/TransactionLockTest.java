@@ -17,8 +17,7 @@ import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
 import org.jspecify.annotations.Nullable;
-import org.junit.jupiter.api.AfterAll;
-import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Test;
@@ -30,17 +29,8 @@ class TransactionLockTest {
 
     private static final LockKey KEY = LockKey.named("transaction-lock-test");
 
-    private static TestServer server;
-
-    @BeforeAll
-    static void startServer() throws Exception {
-        server = TestServer.start();
-    }
-
-    @AfterAll
-    static void stopServer() throws Exception {
-        server.close();
-    }
+    @AutoClose
+    private static final TestServer server = TestServer.start();
 
     /** The server may take a moment to see that a connection of the last test was cut. */
     @BeforeEach

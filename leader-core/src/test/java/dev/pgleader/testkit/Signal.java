@@ -7,7 +7,7 @@ import java.util.ArrayList;
 import java.util.List;
 
 /** A POSIX signal; {@link ProcessHandle} can send only two of them. */
-enum Signal {
+public enum Signal {
     STOP,
     CONT,
     INT,
@@ -19,7 +19,7 @@ enum Signal {
      *
      * @throws IllegalStateException if there is no such process or it belongs to somebody else
      */
-    void send(long pid) {
+    public void send(long pid) {
         if (!sent(List.of(pid))) {
             throw new IllegalStateException("SIG" + this + " could not be sent to process " + pid);
         }

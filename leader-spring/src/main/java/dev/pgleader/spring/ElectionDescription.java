@@ -14,7 +14,8 @@ import org.jspecify.annotations.Nullable;
  * An election as this instance sees it, in the form that the endpoint shows; what isn't known is left out.
  *
  * @param role what this instance is
- * @param key what it competes for
+ * @param key what it competes for, as it was named
+ * @param lockKey the same as PostgreSQL knows it, in the form of {@link dev.pgleader.lock.LockKey#toString()}: {@code bigint:42}
  * @param instanceId who it is
  * @param paused whether it sits the election out
  * @param terms how many terms it has led
@@ -30,6 +31,7 @@ import org.jspecify.annotations.Nullable;
 public record ElectionDescription(
         LeaderStatus.Role role,
         String key,
+        String lockKey,
         String instanceId,
         boolean paused,
         long terms,
@@ -60,11 +62,14 @@ public record ElectionDescription(
     /**
      * What keeps an instance from its work.
      *
-     * @param fault what kind of problem it is
+     * @param kind what doesn't work
+     * @param fault what the session or the server did, if the problem is there
      * @param message what is wrong and what to do
      * @param since when it began
      */
-    public record Problem(Fault fault, String message, Instant since) {}
+    @JsonInclude(JsonInclude.Include.NON_NULL)
+    public record Problem(
+            LeaderStatus.Problem.Kind kind, @Nullable Fault fault, String message, Instant since) {}
 
     static ElectionDescription of(LeaderElector elector) {
         LeaderStatus status = elector.status();
@@ -72,6 +77,7 @@ public record ElectionDescription(
         return new ElectionDescription(
                 status.role(),
                 status.key().name().orElseGet(() -> status.key().toString()),
+                status.key().toString(),
                 status.instanceId(),
                 status.paused(),
                 status.terms(),
@@ -82,7 +88,11 @@ public record ElectionDescription(
                 before(now, status.sinceLastCheck().orElse(null)),
                 before(now, status.sinceLastAttempt().orElse(null)),
                 status.problem()
-                        .map(problem -> new Problem(problem.fault(), problem.message(), now.minus(problem.since())))
+                        .map(problem -> new Problem(
+                                problem.kind(),
+                                problem.fault().orElse(null),
+                                problem.message(),
+                                now.minus(problem.since())))
                         .orElse(null));
     }
 

@@ -32,6 +32,7 @@ final class ElectionLifecycle
     private final ListableBeanFactory beanFactory;
     private final Electors electors;
     private final LeadershipCallbacks callbacks;
+    private final LeaderMode mode;
 
     private final Object lock = new Object();
     private boolean started;
@@ -41,11 +42,13 @@ final class ElectionLifecycle
             ApplicationContext context,
             ListableBeanFactory beanFactory,
             Electors electors,
-            LeadershipCallbacks callbacks) {
+            LeadershipCallbacks callbacks,
+            LeaderMode mode) {
         this.context = context;
         this.beanFactory = beanFactory;
         this.electors = electors;
         this.callbacks = callbacks;
+        this.mode = mode;
     }
 
     /** Before the first election, and with all beans there. */
@@ -63,17 +66,40 @@ final class ElectionLifecycle
             started = true;
         }
         callbacks.stopWhatMustNotRunYet();
-        electors.all().values().forEach(LeaderElector::start);
+        if (mode == LeaderMode.NEVER_LEADER) {
+            LOG.warn("pgleader.enabled is false or pgleader.mode is never-leader: this instance takes part in no"
+                    + " election, and what is leader-only never runs here");
+            return;
+        }
+        if (mode == LeaderMode.ALWAYS_LEADER) {
+            LOG.warn(
+                    "pgleader.mode is always-leader: THIS INSTANCE LEADS WITHOUT ASKING ANYBODY, and so does every other"
+                            + " one that is configured so. For development and tests only");
+        }
+        electors.own().forEach(LeaderElector::start);
     }
 
     @Override
     public void stop() {
-        leave().join();
+        CompletableFuture<Void> leaving = leave();
+        if (!isCalledByWhatItWaitsFor()) {
+            leaving.join();
+        }
     }
 
     @Override
     public void stop(Runnable callback) {
-        var unused = leave().whenComplete((result, failure) -> callback.run());
+        CompletableFuture<Void> leaving = leave();
+        if (isCalledByWhatItWaitsFor()) {
+            callback.run();
+        } else {
+            var unused = leaving.whenComplete((result, failure) -> callback.run());
+        }
+    }
+
+    /** A callback or a leader-only call that closes the context: the electors have left only when it has returned. */
+    private boolean isCalledByWhatItWaitsFor() {
+        return electors.own().stream().anyMatch(LeaderElector::isInCallback);
     }
 
     /** True also while it stops: else nobody would wait for that. */
@@ -93,6 +119,7 @@ final class ElectionLifecycle
     public void onApplicationEvent(ContextClosedEvent event) {
         if (event.getApplicationContext() == context) {
             var unused = leave();
+            callbacks.unregister();
         }
     }
 
@@ -122,7 +149,7 @@ final class ElectionLifecycle
                 .values();
         List<Runnable> departures = new ArrayList<>();
         groups.forEach(group -> departures.add(group::stop));
-        for (LeaderElector elector : electors.all().values()) {
+        for (LeaderElector elector : electors.own()) {
             if (groups.stream().noneMatch(group -> group.electors().contains(elector))) {
                 departures.add(elector::stop);
             }

@@ -33,7 +33,7 @@ final class ElectorFactory {
                     "The names of the elections are fixed at build time where the application is processed ahead of time:"
                             + " configure the same ones, or build it anew.");
         }
-        LeaderElector.Builder builder =
+        LeaderElectorGroup.MemberBuilder builder =
                 group.elector(candidature.key()).name(election).paused(candidature.paused());
         customizers.orderedStream().forEach(customizer -> customizer.customize(election, builder));
         return builder.build();

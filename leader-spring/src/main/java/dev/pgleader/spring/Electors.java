@@ -1,6 +1,7 @@
 package dev.pgleader.spring;
 
 import dev.pgleader.LeaderElector;
+import java.util.Collection;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Optional;
@@ -17,7 +18,12 @@ final class Electors {
         this.beanFactory = beanFactory;
     }
 
-    /** All of them, by name. */
+    /** Those of this context, without those of its ancestors: they are for this context to start and to stop. */
+    Collection<LeaderElector> own() {
+        return beanFactory.getBeansOfType(LeaderElector.class).values();
+    }
+
+    /** All of them, those of ancestors of the context too, by name. */
     Map<String, LeaderElector> all() {
         Map<String, LeaderElector> known = byElection;
         if (known == null) {

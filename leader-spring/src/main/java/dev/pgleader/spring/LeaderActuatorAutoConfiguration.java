@@ -22,7 +22,7 @@ import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 
 /** Shows the elections in health, info, metrics and an endpoint of their own, each where the application has such a thing. */
-@AutoConfiguration(after = LeaderAutoConfiguration.class)
+@AutoConfiguration(after = {LeaderAutoConfiguration.class, LeaderOnlyAutoConfiguration.class})
 @ConditionalOnBean(ElectionLifecycle.class)
 public final class LeaderActuatorAutoConfiguration {
 
@@ -79,7 +79,14 @@ public final class LeaderActuatorAutoConfiguration {
         @Bean
         @ConditionalOnMissingBean(name = "leaderMetrics")
         MeterBinder leaderMetrics(Electors electors) {
-            return registry -> electors.all().values().forEach(elector -> new LeaderMetrics(elector).bindTo(registry));
+            return registry -> electors.own().forEach(elector -> new LeaderMetrics(elector).bindTo(registry));
+        }
+
+        @Bean
+        @ConditionalOnBean(LeaderOnlyCalls.class)
+        @ConditionalOnMissingBean(name = "leaderOnlyMetrics")
+        MeterBinder leaderOnlyMetrics(LeaderOnlyCalls calls) {
+            return new LeaderOnlyMetrics(calls);
         }
     }
 }

@@ -4,18 +4,17 @@ import dev.pgleader.ElectorOptions;
 import dev.pgleader.LeaderElector;
 import dev.pgleader.LeaderElectorGroup;
 import dev.pgleader.lock.ConnectionSource;
-import javax.sql.DataSource;
 import org.springframework.beans.factory.ListableBeanFactory;
 import org.springframework.beans.factory.ObjectProvider;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
-import org.springframework.boot.autoconfigure.condition.ConditionalOnBooleanProperty;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
 import org.springframework.boot.context.properties.EnableConfigurationProperties;
 import org.springframework.boot.jdbc.autoconfigure.DataSourceAutoConfiguration;
 import org.springframework.boot.jdbc.autoconfigure.JdbcConnectionDetails;
 import org.springframework.context.ApplicationContext;
 import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Conditional;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.context.annotation.Import;
 import org.springframework.context.annotation.ImportRuntimeHints;
@@ -30,7 +29,6 @@ import org.springframework.core.env.Environment;
  * LeaderElector}s themselves, which are then started and stopped in place of those of {@code pgleader.*}.
  */
 @AutoConfiguration(after = DataSourceAutoConfiguration.class)
-@ConditionalOnBooleanProperty(name = "pgleader.enabled", matchIfMissing = true)
 @EnableConfigurationProperties(LeaderProperties.class)
 @ImportRuntimeHints(LeaderRuntimeHints.class)
 public final class LeaderAutoConfiguration {
@@ -56,8 +54,9 @@ public final class LeaderAutoConfiguration {
             ApplicationContext context,
             ListableBeanFactory beanFactory,
             Electors electors,
-            LeadershipCallbacks callbacks) {
-        return new ElectionLifecycle(context, beanFactory, electors, callbacks);
+            LeadershipCallbacks callbacks,
+            Environment environment) {
+        return new ElectionLifecycle(context, beanFactory, electors, callbacks, LeaderMode.of(environment));
     }
 
     /** What is needed where the application doesn't make its electors itself. */
@@ -93,23 +92,28 @@ public final class LeaderAutoConfiguration {
 
             @Bean
             @ConditionalOnMissingBean
+            @Conditional(LeaderMode.Elects.class)
             ConnectionSource pgLeaderConnectionSource(
                     LeaderProperties properties,
                     ObjectProvider<JdbcConnectionDetails> details,
-                    ObjectProvider<DataSource> dataSources) {
-                return ConnectionSources.choose(properties.datasource(), details, dataSources);
+                    ConfigurableListableBeanFactory beanFactory) {
+                return new ConnectionSources(properties.datasource(), details.getIfUnique(), beanFactory).choose();
             }
 
             @Bean
             LeaderElectorGroup leaderElectorGroup(
-                    ConnectionSource source,
+                    ObjectProvider<ConnectionSource> source,
                     ElectorOptions options,
                     LeaderProperties properties,
                     Environment environment) {
                 LeaderElectorGroup.Builder builder = LeaderElectorGroup.builder()
-                        .connectTo(source)
-                        .name(environment.getProperty("spring.application.name", "application"))
+                        .name(LeaderProperties.applicationName(environment).orElse("application"))
                         .options(options);
+                if (LeaderMode.of(environment) == LeaderMode.ELECT) {
+                    builder.connectTo(source.getObject());
+                } else {
+                    builder.sessions(NoDatabase.grantingAll());
+                }
                 String instanceId = properties.instanceId();
                 if (instanceId != null) {
                     setting("pgleader.instance-id", () -> builder.instanceId(instanceId));

@@ -3,8 +3,11 @@ package dev.pgleader.spring;
 import dev.pgleader.LeaderElector;
 import dev.pgleader.LeaderInfo;
 import dev.pgleader.LeaderStatus;
+import dev.pgleader.lock.LockSessionException.Fault;
 import java.time.Duration;
 import java.time.Instant;
+import java.util.EnumSet;
+import java.util.Set;
 import org.springframework.boot.health.contributor.Health;
 import org.springframework.boot.health.contributor.HealthIndicator;
 import org.springframework.boot.health.contributor.Status;
@@ -17,6 +20,9 @@ import org.springframework.boot.health.contributor.Status;
  * <p>Never asks the database: it tells what the elector knows.
  */
 public final class LeaderHealthIndicator implements HealthIndicator {
+
+    private static final Set<Fault> NO_DATABASE =
+            EnumSet.of(Fault.UNREACHABLE, Fault.LOGIN_REFUSED, Fault.CONNECTION_LOST, Fault.TIMEOUT);
 
     private final LeaderElector elector;
     private final Duration threshold;
@@ -36,12 +42,14 @@ public final class LeaderHealthIndicator implements HealthIndicator {
         if (status.paused()) {
             health.withDetail("paused", true);
         }
+        status.lastRevocation().ifPresent(reason -> health.withDetail("lastRevocation", reason));
         status.leaderSince().ifPresent(since -> health.withDetail("since", since));
         status.knownLeader().map(LeaderInfo::instanceId).ifPresent(leader -> health.withDetail("leader", leader));
         status.sinceLastCheck()
                 .ifPresent(age -> health.withDetail("lastCheck", Instant.now().minus(age)));
         status.problem().ifPresent(problem -> {
-            health.withDetail("problem", problem.fault());
+            health.withDetail("problem", problem.kind());
+            problem.fault().ifPresent(fault -> health.withDetail("fault", fault));
             health.withDetail("problemSince", Instant.now().minus(problem.since()));
             health.withDetail("message", problem.message());
         });
@@ -51,10 +59,8 @@ public final class LeaderHealthIndicator implements HealthIndicator {
     private Status judge(LeaderStatus status) {
         return status.problem()
                 .filter(problem -> problem.since().compareTo(threshold) > 0)
-                .map(problem -> switch (problem.fault()) {
-                    case UNREACHABLE, LOGIN_REFUSED, CONNECTION_LOST, TIMEOUT -> Status.DOWN;
-                    default -> Status.OUT_OF_SERVICE;
-                })
+                .map(problem ->
+                        problem.fault().filter(NO_DATABASE::contains).isPresent() ? Status.DOWN : Status.OUT_OF_SERVICE)
                 .orElse(Status.UP);
     }
 }

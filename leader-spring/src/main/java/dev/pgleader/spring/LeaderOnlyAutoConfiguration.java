@@ -10,6 +10,7 @@ import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Import;
 import org.springframework.context.annotation.ImportBeanDefinitionRegistrar;
 import org.springframework.context.annotation.Role;
+import org.springframework.core.env.Environment;
 import org.springframework.core.type.AnnotationMetadata;
 
 /**
@@ -28,21 +29,22 @@ public final class LeaderOnlyAutoConfiguration {
 
     @Bean
     @Role(BeanDefinition.ROLE_INFRASTRUCTURE)
-    static LeaderOnlyElectors pgLeaderOnlyElectors(ConfigurableListableBeanFactory beanFactory) {
-        return new LeaderOnlyElectors(beanFactory);
+    static LeaderOnlyCalls pgLeaderOnlyCalls(
+            ConfigurableListableBeanFactory beanFactory, Environment environment, LeaderOnlyMethods methods) {
+        return new LeaderOnlyCalls(beanFactory, environment, methods);
     }
 
     @Bean
     @Role(BeanDefinition.ROLE_INFRASTRUCTURE)
-    static LeaderOnlyAdvisor pgLeaderOnlyAdvisor(LeaderOnlyMethods methods, LeaderOnlyElectors electors) {
-        return new LeaderOnlyAdvisor(methods, electors);
+    static LeaderOnlyAdvisor pgLeaderOnlyAdvisor(LeaderOnlyMethods methods, LeaderOnlyCalls calls) {
+        return new LeaderOnlyAdvisor(methods, calls);
     }
 
     @Bean
     @Role(BeanDefinition.ROLE_INFRASTRUCTURE)
     static LeaderOnlyCheck pgLeaderOnlyCheck(
-            ConfigurableListableBeanFactory beanFactory, LeaderOnlyMethods methods, LeaderOnlyElectors electors) {
-        return new LeaderOnlyCheck(beanFactory, methods, electors);
+            ConfigurableListableBeanFactory beanFactory, LeaderOnlyMethods methods, LeaderOnlyCalls calls) {
+        return new LeaderOnlyCheck(beanFactory, methods, calls);
     }
 
     /** Sees to it that proxies are made, also with {@code spring.aop.auto=false}. */

@@ -1,8 +1,7 @@
 package dev.pgleader.spring;
 
+import dev.pgleader.spring.LeaderOnlyMethods.Guard;
 import java.lang.reflect.Method;
-import java.lang.reflect.Modifier;
-import java.lang.reflect.Proxy;
 import java.util.Map;
 import org.springframework.aop.Advisor;
 import org.springframework.aop.framework.Advised;
@@ -11,26 +10,37 @@ import org.springframework.beans.factory.SmartInitializingSingleton;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 import org.springframework.beans.factory.support.MergedBeanDefinitionPostProcessor;
 import org.springframework.beans.factory.support.RootBeanDefinition;
-import org.springframework.util.ClassUtils;
+import org.springframework.util.ReflectionUtils;
 
 /** Refuses to start an application in which a {@link LeaderOnly} would silently have no effect. */
 final class LeaderOnlyCheck implements MergedBeanDefinitionPostProcessor, SmartInitializingSingleton {
 
     private final ConfigurableListableBeanFactory beanFactory;
     private final LeaderOnlyMethods methods;
-    private final LeaderOnlyElectors electors;
+    private final LeaderOnlyCalls calls;
 
-    LeaderOnlyCheck(
-            ConfigurableListableBeanFactory beanFactory, LeaderOnlyMethods methods, LeaderOnlyElectors electors) {
+    LeaderOnlyCheck(ConfigurableListableBeanFactory beanFactory, LeaderOnlyMethods methods, LeaderOnlyCalls calls) {
         this.beanFactory = beanFactory;
         this.methods = methods;
-        this.electors = electors;
+        this.calls = calls;
     }
 
     /** Before a proxy is made, whose own complaints nobody would understand. */
     @Override
     public void postProcessMergedBeanDefinition(RootBeanDefinition definition, Class<?> beanType, String beanName) {
-        methods.in(beanType).keySet().forEach(method -> requireInterceptable(method, beanType, beanName));
+        Map<Method, Guard> guarded = methods.in(beanType);
+        guarded.forEach((method, guard) -> {
+            LeaderOnlyRefusal.of(method, beanType).ifPresent(refusal -> refuse(refusal, method, beanName));
+            LeaderOnlyRefusal.ofCaller(method, beanType, definition, guard.atMethod())
+                    .ifPresent(refusal -> refuse(refusal, method, beanName));
+        });
+        if (LeaderOnlyMethods.isAtClass(beanType)) {
+            ReflectionUtils.doWithMethods(
+                    beanType,
+                    method -> LeaderOnlyRefusal.ofUncovered(method, beanType)
+                            .filter(refusal -> !guarded.containsKey(method))
+                            .ifPresent(refusal -> refuse(refusal, method, beanName)));
+        }
     }
 
     /** Beans that were made before there were proxies have been seen by nobody so far. */
@@ -40,42 +50,12 @@ final class LeaderOnlyCheck implements MergedBeanDefinitionPostProcessor, SmartI
             Object bean = beanFactory.getSingleton(beanName);
             if (bean != null) {
                 Class<?> type = AopUtils.getTargetClass(bean);
-                Map<Method, String> guarded = methods.in(type);
-                guarded.forEach((method, election) -> {
-                    requireInterceptable(method, type, beanName);
+                methods.in(type).keySet().forEach(method -> {
+                    LeaderOnlyRefusal.of(method, type).ifPresent(refusal -> refuse(refusal, method, beanName));
                     requireIntercepted(method, bean, beanName);
-                    electors.find(election, method);
+                    calls.of(method, type);
                 });
             }
-        }
-    }
-
-    private static void requireInterceptable(Method method, Class<?> type, String beanName) {
-        int modifiers = method.getModifiers();
-        Class<?> returnType = method.getReturnType();
-        if (returnType.isPrimitive() && returnType != void.class) {
-            throw refused(
-                    method,
-                    beanName,
-                    "it returns " + returnType + ", and a skipped call has no " + returnType + " to return",
-                    "Return Optional<"
-                            + ClassUtils.resolvePrimitiveIfNecessary(returnType).getSimpleName()
-                            + "> or void, or take the annotation away and ask LeaderElector.isLeader() in the method.");
-        }
-        if (Modifier.isPrivate(modifiers) || Modifier.isStatic(modifiers) || Modifier.isFinal(modifiers)) {
-            String kind = Modifier.isPrivate(modifiers) ? "private" : Modifier.isStatic(modifiers) ? "static" : "final";
-            throw refused(
-                    method,
-                    beanName,
-                    "it is " + kind + ", so no proxy can stand before it and it would run on every instance",
-                    "Make the method neither private nor static nor final.");
-        }
-        if (Modifier.isFinal(type.getModifiers()) && !Proxy.isProxyClass(type) && !ClassUtils.isLambdaClass(type)) {
-            throw refused(
-                    method,
-                    beanName,
-                    "its class " + type.getName() + " is final, so no proxy can stand before it",
-                    "Make the class non-final; a record can't be.");
         }
     }
 
@@ -87,28 +67,31 @@ final class LeaderOnlyCheck implements MergedBeanDefinitionPostProcessor, SmartI
             }
         }
         if (!intercepted) {
-            throw refused(
+            refuse(
+                    new LeaderOnlyRefusal(
+                            "the bean has no proxy before it, and the method would run on every instance: the bean was"
+                                    + " created too early, for instance because a BeanPostProcessor needs it, or isn't"
+                                    + " created by the container",
+                            "Move the method to a bean of its own that nothing needs so early."),
                     method,
-                    beanName,
-                    "the bean has no proxy before it, and the method would run on every instance: the bean was created too"
-                            + " early, for instance because a BeanPostProcessor needs it, or isn't created by the container",
-                    "Move the method to a bean of its own that nothing needs so early.");
+                    beanName);
         }
         try {
             AopUtils.selectInvocableMethod(method, bean.getClass());
         } catch (IllegalStateException e) {
-            throw refused(
+            refuse(
+                    new LeaderOnlyRefusal(
+                            "the bean's proxy has only the interfaces of the bean, and none of them has this method",
+                            "Declare the method in an interface, or remove spring.aop.proxy-target-class=false."),
                     method,
-                    beanName,
-                    "the bean's proxy has only the interfaces of the bean, and none of them has this method",
-                    "Declare the method in an interface, or remove spring.aop.proxy-target-class=false.");
+                    beanName);
         }
     }
 
-    private static LeaderConfigurationException refused(Method method, String beanName, String why, String action) {
-        return new LeaderConfigurationException(
-                "@LeaderOnly can't work at " + LeaderOnlyElectors.describe(method) + " of the bean \"" + beanName
-                        + "\": " + why + ".",
-                action);
+    private static void refuse(LeaderOnlyRefusal refusal, Method method, String beanName) {
+        throw new LeaderConfigurationException(
+                "@LeaderOnly can't work at " + LeaderOnlyCalls.describe(method) + "() of the bean \"" + beanName
+                        + "\": " + refusal.why() + ".",
+                refusal.action());
     }
 }

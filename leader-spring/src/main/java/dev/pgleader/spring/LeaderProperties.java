@@ -21,6 +21,9 @@ import org.springframework.core.env.Environment;
  *
  * @param enabled Whether this instance takes part in elections. If not, it connects nowhere, and what is leader-only never
  *     runs here.
+ * @param mode How it is decided who leads: elect, by the lock in PostgreSQL; always-leader, without a database and without asking
+ *     anybody, for development and tests; never-leader, as with enabled=false.
+ * @param productionProfiles Profiles with which the mode always-leader is refused.
  * @param key What the instances compete for; unique within the database. By default the application's name, unless
  *     elections are named in pgleader.elections. Takes a name, or bigint:42 or int4:4,2 for a key that is a number.
  * @param elections Further elections, by name.
@@ -44,11 +47,16 @@ import org.springframework.core.env.Environment;
  * @param unenforcedLeaseAccepted Whether to lead on a server that refuses idle_session_timeout, where a leader that
  *     vanishes keeps the lock for hours.
  * @param spread How the leaderships of several elections settle over the instances.
+ * @param remoteResignation Whether an instance that leads resigns when another session of the same role, or of a superuser, asks for
+ *     it.
+ * @param leaderOnly How @LeaderOnly methods behave.
  * @param health When the health indicator reports a problem.
  */
 @ConfigurationProperties("pgleader")
 public record LeaderProperties(
         @DefaultValue("true") boolean enabled,
+        @DefaultValue("elect") LeaderMode mode,
+        @DefaultValue({"prod", "production"}) List<String> productionProfiles,
         @Nullable String key,
         @DefaultValue Map<String, ElectionProperties> elections,
         @Nullable String instanceId,
@@ -62,12 +70,16 @@ public record LeaderProperties(
         @DefaultValue("poll") AcquisitionMode acquisitionMode,
         @Nullable Duration queueSlice,
         @DefaultValue("5s") Duration maxReconnectDelay,
-        @DefaultValue("30s") Duration revokeTimeout,
+        @DefaultValue("15s") Duration revokeTimeout,
         @Nullable Duration coolDown,
         @DefaultValue("auto") TakeoverDelay takeoverDelay,
         @DefaultValue("false") boolean unenforcedLeaseAccepted,
+        @DefaultValue("true") boolean remoteResignation,
         @DefaultValue SpreadProperties spread,
+        @DefaultValue LeaderOnlyProperties leaderOnly,
         @DefaultValue HealthProperties health) {
+
+    static final List<String> PRODUCTION_PROFILES = List.of("prod", "production");
 
     private static final List<String> OPTION_NAMES = List.of(
             "leaseDuration",
@@ -96,11 +108,13 @@ public record LeaderProperties(
     /**
      * The database of the lock. What isn't set is taken from the application's connection.
      *
+     * @param bean Name of the DataSource bean whose database has the lock, where there are several.
      * @param url JDBC URL of the PostgreSQL that has the lock, for instance past a pooler.
      * @param username User to log in as.
      * @param password Password of that user.
      */
     public record DatasourceProperties(
+            @Nullable String bean,
             @Nullable String url,
             @Nullable String username,
             @Nullable String password) {
@@ -125,6 +139,14 @@ public record LeaderProperties(
             @Nullable Duration rebalanceInterval) {}
 
     /**
+     * How leader-only methods behave.
+     *
+     * @param onRevoked What to do with calls in flight when the term ends, unless the annotation says so: let-end or interrupt.
+     */
+    public record LeaderOnlyProperties(
+            @DefaultValue("let-end") LeaderOnly.OnRevoked onRevoked) {}
+
+    /**
      * When health turns bad.
      *
      * @param threshold How long the election may go without a database that can be reached and trusted.
@@ -147,7 +169,8 @@ public record LeaderProperties(
                 .maxReconnectDelay(maxReconnectDelay)
                 .revokeTimeout(revokeTimeout)
                 .takeoverDelay(takeoverDelay)
-                .unenforcedLeaseAccepted(unenforcedLeaseAccepted);
+                .unenforcedLeaseAccepted(unenforcedLeaseAccepted)
+                .remoteResignation(remoteResignation);
         if (safetyMargin != null) {
             builder.safetyMargin(safetyMargin);
         }
@@ -200,7 +223,7 @@ public record LeaderProperties(
         Map<String, Candidature> candidatures = new LinkedHashMap<>();
         String defaultKey = defaultKey(key, elections.isEmpty(), environment);
         if (defaultKey != null) {
-            String property = key == null ? "spring.application.name" : "pgleader.key";
+            String property = key == null || key.isBlank() ? "spring.application.name" : "pgleader.key";
             candidatures.put(defaultKey, new Candidature(lockKey(property, defaultKey), false));
         }
         elections.forEach((name, election) -> {
@@ -224,11 +247,17 @@ public record LeaderProperties(
     }
 
     private static @Nullable String defaultKey(@Nullable String key, boolean required, Environment environment) {
-        if (key != null || !required) {
+        if (key != null && !key.isBlank()) {
             return key;
         }
-        String applicationName = environment.getProperty("spring.application.name");
-        if (applicationName == null || applicationName.isBlank()) {
+        if (!required) {
+            return null;
+        }
+        Optional<String> applicationName = applicationName(environment);
+        if (applicationName.isEmpty() && LeaderMode.of(environment) != LeaderMode.ELECT) {
+            return "application";
+        }
+        if (applicationName.isEmpty()) {
             throw new LeaderConfigurationException(
                     "It isn't known what the instances of this application compete for: neither pgleader.key nor"
                             + " spring.application.name is set.",
@@ -236,7 +265,12 @@ public record LeaderProperties(
                             + " for instance pgleader.key=my-service. With pgleader.enabled=false this instance takes"
                             + " no part in elections.");
         }
-        return applicationName;
+        return applicationName.get();
+    }
+
+    static Optional<String> applicationName(Environment environment) {
+        return Optional.ofNullable(environment.getProperty("spring.application.name"))
+                .filter(name -> !name.isBlank());
     }
 
     private static LockKey lockKey(String property, String text) {

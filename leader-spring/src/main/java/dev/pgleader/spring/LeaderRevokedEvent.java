@@ -3,42 +3,22 @@ package dev.pgleader.spring;
 import dev.pgleader.LeaderElector;
 import dev.pgleader.Leadership;
 import dev.pgleader.RevocationReason;
-import org.springframework.context.ApplicationEvent;
 
 /**
  * This instance is no longer the leader of an election. Published before any {@link dev.pgleader.LeadershipListener} bean is
  * told; if leadership is given up in order, the lock is still held. What an event listener throws is logged, and keeps the
  * event from the event listeners after it.
  */
-public final class LeaderRevokedEvent extends ApplicationEvent {
+public final class LeaderRevokedEvent extends LeaderEvent {
 
     private static final long serialVersionUID = 1L;
 
-    private final transient Leadership leadership;
-    private final String election;
     private final RevocationReason reason;
 
     /** The event of a term that ended. */
     public LeaderRevokedEvent(LeaderElector elector, Leadership leadership, RevocationReason reason) {
-        super(elector);
-        this.election = elector.name();
-        this.leadership = leadership;
+        super(elector, leadership);
         this.reason = reason;
-    }
-
-    /** The name of the election. */
-    public String election() {
-        return election;
-    }
-
-    /** The number of the term among those of this instance. */
-    public long term() {
-        return leadership.term();
-    }
-
-    /** The term. */
-    public Leadership leadership() {
-        return leadership;
     }
 
     /** Why the term ended. */
@@ -48,6 +28,6 @@ public final class LeaderRevokedEvent extends ApplicationEvent {
 
     @Override
     public String toString() {
-        return "LeaderRevokedEvent[" + election + ", term " + term() + ", " + reason + "]";
+        return "LeaderRevokedEvent[" + election() + ", term " + term() + ", " + reason + "]";
     }
 }

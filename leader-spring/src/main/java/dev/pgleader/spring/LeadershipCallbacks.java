@@ -3,6 +3,7 @@ package dev.pgleader.spring;
 import dev.pgleader.LeaderElector;
 import dev.pgleader.Leadership;
 import dev.pgleader.LeadershipListener;
+import dev.pgleader.Registration;
 import dev.pgleader.RevocationReason;
 import java.util.ArrayList;
 import java.util.IdentityHashMap;
@@ -29,6 +30,8 @@ final class LeadershipCallbacks {
     private final ApplicationEventPublisher publisher;
     private final Electors electors;
     private final List<LeaderLifecycleListener> lifecycleListeners = new ArrayList<>();
+    /** What this context has added to electors that outlive it. */
+    private final List<Registration> atElectorsOfOthers = new ArrayList<>();
 
     LeadershipCallbacks(
             ConfigurableListableBeanFactory beanFactory, ApplicationEventPublisher publisher, Electors electors) {
@@ -40,24 +43,39 @@ final class LeadershipCallbacks {
     void register() {
         addListenerBeans();
         addLifecycleBeans();
-        electors.all().values().forEach(elector -> elector.addListener(new EventPublication(elector, publisher)));
+        // A context publishes to its ancestors, too, so only that of the elector does.
+        electors.own().forEach(elector -> elector.addListener(new EventPublication(elector, publisher)));
+    }
+
+    private void add(LeaderElector elector, LeadershipListener listener) {
+        Registration registration = elector.addListener(listener);
+        if (!electors.own().contains(elector)) {
+            atElectorsOfOthers.add(registration);
+        }
+    }
+
+    /** Has electors of ancestors of this context forget it: they go on. */
+    void unregister() {
+        atElectorsOfOthers.forEach(Registration::close);
     }
 
     private void addListenerBeans() {
         IdentityHashMap<LeadershipListener, String> names = new IdentityHashMap<>();
         beanFactory.getBeansOfType(LeadershipListener.class).forEach((name, listener) -> names.put(listener, name));
+        // Those of an ancestor are told by the ancestor.
         List<LeadershipListener> inOrder = beanFactory
                 .getBeanProvider(LeadershipListener.class)
                 .orderedStream()
+                .filter(names::containsKey)
                 .toList();
         for (LeadershipListener listener : inOrder) {
             String name = names.get(listener);
             Election election = name == null ? null : beanFactory.findAnnotationOnBean(name, Election.class);
             if (election == null) {
-                electors.all().values().forEach(elector -> elector.addListener(listener));
+                electors.all().values().forEach(elector -> add(elector, listener));
             } else {
                 electors.find(election.value(), "@Election at the bean \"" + name + "\"")
-                        .ifPresent(elector -> elector.addListener(listener));
+                        .ifPresent(elector -> add(elector, listener));
             }
         }
     }
@@ -79,7 +97,7 @@ final class LeadershipCallbacks {
         byElector.forEach((elector, lifecycles) -> {
             LeaderLifecycleListener listener = new LeaderLifecycleListener(lifecycles);
             lifecycleListeners.add(listener);
-            elector.addListener(listener);
+            add(elector, listener);
         });
     }
 

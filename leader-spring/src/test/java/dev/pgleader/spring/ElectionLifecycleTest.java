@@ -17,11 +17,13 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
+import java.util.function.Consumer;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.ExtendWith;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
+import org.springframework.aop.framework.Advised;
 import org.springframework.beans.factory.annotation.Autowired;
 import org.springframework.boot.Banner;
 import org.springframework.boot.SpringApplication;
@@ -35,6 +37,7 @@ import org.springframework.boot.test.system.CapturedOutput;
 import org.springframework.boot.test.system.OutputCaptureExtension;
 import org.springframework.context.ConfigurableApplicationContext;
 import org.springframework.context.SmartLifecycle;
+import org.springframework.context.annotation.AnnotationConfigApplicationContext;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.context.event.ContextRefreshedEvent;
@@ -414,5 +417,146 @@ class ElectionLifecycleTest {
         WithSlowListener.MAY_RETURN.countDown();
         assertThat(closing).succeedsWithin(PATIENCE);
         assertThat(webServer.isRunning()).isFalse();
+    }
+
+    /** Does something to its context when it hears of the first event of a kind, or in a leader-only call. */
+    static class Ending {
+
+        volatile Class<? extends LeaderEvent> when = LeaderElectedEvent.class;
+        volatile Runnable what = () -> {};
+        final CompletableFuture<Duration> took = new CompletableFuture<>();
+
+        @EventListener
+        void on(LeaderEvent event) {
+            if (when.isInstance(event)) {
+                end();
+            }
+        }
+
+        @LeaderOnly
+        public void call() {
+            end();
+        }
+
+        private void end() {
+            long begin = System.nanoTime();
+            what.run();
+            took.complete(Duration.ofNanos(System.nanoTime() - begin));
+        }
+    }
+
+    @Configuration(proxyBeanMethods = false)
+    static class WithEnding {
+
+        @Bean
+        Ending ending() {
+            return new Ending();
+        }
+    }
+
+    private static Ending target(ConfigurableApplicationContext context) {
+        try {
+            return (Ending)
+                    ((Advised) context.getBean(Ending.class)).getTargetSource().getTarget();
+        } catch (Exception e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"elected", "revoked", "call"})
+    @DisplayName("R37: a context that is closed, stopped or exited in a callback or a leader-only call ends soon")
+    void aContextMayBeEndedInACallback(String where) {
+        List<Consumer<ConfigurableApplicationContext>> ends = List.of(
+                ConfigurableApplicationContext::close,
+                ConfigurableApplicationContext::stop,
+                context -> SpringApplication.exit(context));
+        for (Consumer<ConfigurableApplicationContext> end : ends) {
+            String key = TestServer.uniqueName("r37");
+            try (var context = start(key, WithEnding.class)) {
+                awaitLeader(context);
+                LeaderElector elector = context.getBean(LeaderElector.class);
+                Ending ending = target(context);
+                ending.when = where.equals("revoked") ? LeaderRevokedEvent.class : LeaderElectedEvent.class;
+                if (where.equals("elected")) {
+                    elector.resign().join();
+                }
+                ending.what = () -> end.accept(context);
+                if (where.equals("revoked")) {
+                    var unused = elector.resign();
+                } else if (where.equals("call")) {
+                    Ending proxy = context.getBean(Ending.class);
+                    await().atMost(PATIENCE).until(elector::isLeader);
+                    var unused = CompletableFuture.runAsync(proxy::call);
+                }
+                assertThat(ending.took)
+                        .as("%s in %s", end, where)
+                        .succeedsWithin(PATIENCE)
+                        .satisfies(took -> assertThat(took).isLessThan(Duration.ofSeconds(10)));
+                await().atMost(PATIENCE).until(() -> TestServer.holders(key).isEmpty());
+            }
+        }
+    }
+
+    @Configuration(proxyBeanMethods = false)
+    static class WithCountingListener {
+
+        @Bean
+        CountingListener counting() {
+            return new CountingListener();
+        }
+    }
+
+    static class CountingListener implements LeadershipListener {
+
+        final List<String> told = new CopyOnWriteArrayList<>();
+
+        @Override
+        public void onElected(Leadership leadership) {
+            told.add("elected");
+        }
+
+        @Override
+        public void onRevoked(Leadership leadership, RevocationReason reason) {
+            told.add("revoked " + reason);
+        }
+
+        @EventListener
+        void on(LeaderElectedEvent event) {
+            told.add("event");
+        }
+    }
+
+    @Test
+    @DisplayName("N08: a child context starts, tells and stops only what is its own")
+    void aChildContextLeavesItsParentAlone() {
+        String key = TestServer.uniqueName("n08");
+        try (var parent = start(key, WithCountingListener.class)) {
+            awaitLeader(parent);
+            LeaderElector elector = parent.getBean(LeaderElector.class);
+            CountingListener ofParent = parent.getBean(CountingListener.class);
+            await().atMost(PATIENCE).until(() -> ofParent.told.size() == 2);
+            CountingListener ofChild;
+            try (var child = new AnnotationConfigApplicationContext()) {
+                child.setParent(parent);
+                child.register(Application.class, WithCountingListener.class);
+                child.refresh();
+                ofChild = child.getBean(CountingListener.class);
+                assertThat(child.getBean(LeaderElector.class)).isSameAs(elector);
+                await().atMost(PATIENCE).until(() -> ofChild.told.equals(List.of("elected")));
+                elector.resign().join();
+                awaitLeader(parent);
+                await().atMost(PATIENCE).until(() -> ofParent.told.size() == 5);
+                await().atMost(PATIENCE).until(() -> ofChild.told.size() == 3);
+            }
+            assertThat(elector.isLeader()).isTrue();
+            await().atMost(PATIENCE).until(() -> ofChild.told.contains("revoked LISTENER_REMOVED"));
+            elector.resign().join();
+            awaitLeader(parent);
+            await().atMost(PATIENCE).until(() -> ofParent.told.size() == 8);
+            assertThat(ofParent.told.subList(0, 5))
+                    .containsExactly("elected", "event", "revoked RESIGNED", "elected", "event");
+            assertThat(ofChild.told).hasSize(4);
+        }
     }
 }

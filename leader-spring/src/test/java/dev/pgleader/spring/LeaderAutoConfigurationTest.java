@@ -1,21 +1,25 @@
 package dev.pgleader.spring;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.catchThrowable;
 import static org.awaitility.Awaitility.await;
 
 import com.zaxxer.hikari.HikariDataSource;
 import dev.pgleader.ElectorOptions;
 import dev.pgleader.LeaderElector;
 import dev.pgleader.LeaderElectorGroup;
+import dev.pgleader.LeaderStatus;
 import dev.pgleader.lock.ConnectionSource;
 import dev.pgleader.lock.LockKey;
 import java.time.Duration;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.atomic.AtomicInteger;
 import javax.sql.DataSource;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.ExtendWith;
+import org.postgresql.ds.PGSimpleDataSource;
 import org.springframework.beans.factory.annotation.Autowired;
 import org.springframework.beans.factory.annotation.Qualifier;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
@@ -27,6 +31,8 @@ import org.springframework.boot.test.context.runner.ApplicationContextRunner;
 import org.springframework.boot.test.system.CapturedOutput;
 import org.springframework.boot.test.system.OutputCaptureExtension;
 import org.springframework.context.annotation.Configuration;
+import org.springframework.jdbc.datasource.SingleConnectionDataSource;
+import org.springframework.jdbc.datasource.lookup.AbstractRoutingDataSource;
 
 @ExtendWith(OutputCaptureExtension.class)
 class LeaderAutoConfigurationTest {
@@ -219,10 +225,54 @@ class LeaderAutoConfigurationTest {
 
     @Test
     void aDisabledApplicationTakesNoPartAndConnectsNowhere() {
-        withoutDatabase.withPropertyValues("pgleader.enabled=false").run(context -> {
-            assertThat(context).hasNotFailed();
-            assertThat(context).doesNotHaveBean(LeaderElector.class).doesNotHaveBean(ConnectionSource.class);
-        });
+        for (String off : List.of("pgleader.enabled=false", "pgleader.mode=never-leader")) {
+            withoutDatabase
+                    .withUserConfiguration(NeedsElector.class)
+                    .withPropertyValues(off, "pgleader.elections.billing.key=billing")
+                    .run(context -> {
+                        assertThat(context).hasNotFailed().doesNotHaveBean(ConnectionSource.class);
+                        LeaderElector elector = context.getBean(NeedsElector.class).elector;
+                        assertThat(elector.isLeader()).isFalse();
+                        assertThat(elector.status().role()).isEqualTo(LeaderStatus.Role.STOPPED);
+                    });
+            withoutDatabase
+                    .withPropertyValues(off)
+                    .run(context -> assertThat(context).hasNotFailed().hasSingleBean(LeaderElector.class));
+        }
+    }
+
+    @Configuration(proxyBeanMethods = false)
+    static class NeedsElector {
+
+        @Autowired
+        @Election("billing")
+        LeaderElector elector;
+    }
+
+    @Test
+    void anApplicationWithoutPostgresLeadsIfItIsToldToAndSaysSoLoudly(CapturedOutput output) {
+        withoutDatabase
+                .withBean(JdbcConnectionDetails.class, () -> new Details("jdbc:h2:mem:test"))
+                .withPropertyValues("pgleader.mode=always-leader")
+                .run(context -> {
+                    awaitLeader(context.getBean(LeaderElector.class));
+                    assertThat(output.getOut()).contains("THIS INSTANCE LEADS WITHOUT ASKING ANYBODY");
+                });
+    }
+
+    @Test
+    void alwaysToLeadIsRefusedInProduction() {
+        withoutDatabase
+                .withPropertyValues("pgleader.mode=always-leader", "spring.profiles.active=eu,production")
+                .run(context -> assertThat(analysis(context.getStartupFailure()))
+                        .contains("pgleader.mode is always-leader", "the profile production", "elect"));
+        withoutDatabase
+                .withPropertyValues(
+                        "pgleader.mode=always-leader",
+                        "spring.profiles.active=live",
+                        "pgleader.production-profiles=live,staging")
+                .run(context ->
+                        assertThat(analysis(context.getStartupFailure())).contains("the profile live"));
     }
 
     @Test
@@ -287,7 +337,7 @@ class LeaderAutoConfigurationTest {
     void aDataSourceBeanWorksTooAndWhatItCostsIsLoggedOnce(CapturedOutput output) {
         String key = TestServer.uniqueName("pooled");
         bare.withPropertyValues("pgleader.key=" + key, "pgleader.takeover-delay=none")
-                .withBean(DataSource.class, LeaderAutoConfigurationTest::pool)
+                .withBean(DataSource.class, LeaderAutoConfigurationTest::poolOfUnknownSettings)
                 .run(context -> {
                     awaitLeader(context.getBean(LeaderElector.class));
                     HikariDataSource pool = context.getBean(HikariDataSource.class);
@@ -304,7 +354,92 @@ class LeaderAutoConfigurationTest {
                 .withBean("one", DataSource.class, LeaderAutoConfigurationTest::pool)
                 .withBean("two", DataSource.class, LeaderAutoConfigurationTest::pool)
                 .run(context -> assertThat(analysis(context.getStartupFailure()))
-                        .contains("several DataSource beans", "pgleader.datasource.url", "@Primary"));
+                        .contains(
+                                "several DataSource beans, one, two",
+                                "pgleader.datasource.url",
+                                "pgleader.datasource.bean",
+                                "@Primary"));
+    }
+
+    @Test
+    @DisplayName("N09: of two DataSource beans the lock is where the property says")
+    void oneOfSeveralDataSourcesIsNamed(CapturedOutput output) {
+        String database = TestServer.uniqueName("second");
+        TestServer.createDatabase(database);
+        ApplicationContextRunner two = bare.withPropertyValues("pgleader.key=k", "pgleader.takeover-delay=none")
+                .withBean("one", DataSource.class, LeaderAutoConfigurationTest::pool)
+                .withBean("two", DataSource.class, () -> pool(TestServer.url(database)));
+        two.withPropertyValues("pgleader.datasource.bean=two").run(context -> {
+            LeaderElector elector = context.getBean(LeaderElector.class);
+            awaitLeader(elector);
+            assertThat(elector.status().session().orElseThrow().database()).isEqualTo(database);
+            assertThat(output.getOut()).contains("taken from the DataSource bean \"two\"");
+        });
+        two.withPropertyValues("pgleader.datasource.bean=three")
+                .run(context ->
+                        assertThat(analysis(context.getStartupFailure())).contains("is \"three\"", "among one, two"));
+    }
+
+    @Test
+    @DisplayName("N09: where the pool refuses the server, the elector doesn't log in either")
+    void whatIsSetAtThePoolHoldsForTheElectorToo() {
+        application
+                .withPropertyValues(
+                        "pgleader.key=" + TestServer.uniqueName("tls"),
+                        "spring.datasource.hikari.data-source-properties.sslmode=verify-full")
+                .run(context -> {
+                    LeaderElector elector = context.getBean(LeaderElector.class);
+                    await().atMost(PATIENCE)
+                            .until(() -> elector.status().problem().isPresent());
+                    assertThat(elector.status().session()).isEmpty();
+                    assertThat(elector.isLeader()).isFalse();
+                    HikariDataSource pool = context.getBean(HikariDataSource.class);
+                    assertThat(catchThrowable(pool::getConnection)).isNotNull();
+                });
+    }
+
+    @Test
+    @DisplayName("N09: user and driver properties that stand at the pool only")
+    void userAndPropertiesOfThePoolAreThoseOfTheElector(CapturedOutput output) {
+        String role = TestServer.uniqueName("role");
+        TestServer.execute("CREATE ROLE " + role + " LOGIN");
+        String instance = TestServer.uniqueName("instance");
+        application
+                .withPropertyValues(
+                        "pgleader.key=" + TestServer.uniqueName("n09"),
+                        "pgleader.instance-id=" + instance,
+                        "spring.datasource.hikari.username=" + role,
+                        "spring.datasource.hikari.data-source-properties.options=-c work_mem=333kB")
+                .run(context -> {
+                    awaitLeader(context.getBean(LeaderElector.class));
+                    assertThat(TestServer.query(
+                                    "SELECT usename FROM pg_stat_activity WHERE application_name = 'pg-leader/"
+                                            + instance + "'"))
+                            .containsExactly(role);
+                    assertThat(output.getOut()).contains("[options]");
+                });
+    }
+
+    @Test
+    @DisplayName("N09: a source that leads to several databases, or has one connection, is refused")
+    void aSourceThatIsNoRoadIsRefused() {
+        bare.withPropertyValues("pgleader.key=k")
+                .withBean(DataSource.class, () -> {
+                    var routing = new AbstractRoutingDataSource() {
+                        @Override
+                        protected Object determineCurrentLookupKey() {
+                            return "a";
+                        }
+                    };
+                    routing.setTargetDataSources(Map.of("a", pool()));
+                    return routing;
+                })
+                .run(context -> assertThat(analysis(context.getStartupFailure()))
+                        .contains("leads to several databases", "pgleader.datasource.url"));
+        bare.withPropertyValues("pgleader.key=k")
+                .withBean(DataSource.class, () -> new SingleConnectionDataSource(TestServer.url(), "x", "y", true))
+                .run(context -> assertThat(analysis(context.getStartupFailure()))
+                        .contains("has a single connection", "pgleader.datasource.bean"));
     }
 
     @Test
@@ -392,8 +527,21 @@ class LeaderAutoConfigurationTest {
     }
 
     private static HikariDataSource pool() {
+        return pool(TestServer.url());
+    }
+
+    /** What its data source does isn't to be seen. */
+    private static HikariDataSource poolOfUnknownSettings() {
+        PGSimpleDataSource unknown = new PGSimpleDataSource();
+        unknown.setUrl(TestServer.url());
+        HikariDataSource pool = pool(TestServer.url());
+        pool.setDataSource(unknown);
+        return pool;
+    }
+
+    private static HikariDataSource pool(String url) {
         HikariDataSource pool = new HikariDataSource();
-        pool.setJdbcUrl(TestServer.url());
+        pool.setJdbcUrl(url);
         pool.setUsername(TestServer.USER);
         pool.setMaximumPoolSize(2);
         pool.setMinimumIdle(0);

@@ -49,13 +49,14 @@ class LeaderPropertiesTest {
                         Map.entry("pgleader.revoke-timeout", "8s"),
                         Map.entry("pgleader.cool-down", "9s"),
                         Map.entry("pgleader.takeover-delay", "NONE"),
+                        Map.entry("pgleader.remote-resignation", "false"),
                         Map.entry("pgleader.unenforced-lease-accepted", "true")))
                 .toOptions();
         assertThat(options)
                 .hasToString(
                         "leaseDuration=20000ms safetyMargin=3000ms trustWindow=17000ms healthCheckInterval=4000ms"
                                 + " healthCheckTimeout=2000ms retryInterval=1500ms retryJitter=0.1"
-                                + " acquisitionMode=QUEUE queueSlice=1000ms maxReconnectDelay=7000ms revokeTimeout=8000ms coolDown=9000ms takeoverDelay=NONE unenforcedLeaseAccepted=true");
+                                + " acquisitionMode=QUEUE queueSlice=1000ms maxReconnectDelay=7000ms revokeTimeout=8000ms coolDown=9000ms takeoverDelay=NONE unenforcedLeaseAccepted=true remoteResignation=false");
     }
 
     @Test

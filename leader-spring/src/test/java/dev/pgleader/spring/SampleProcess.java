@@ -125,6 +125,18 @@ final class SampleProcess implements AutoCloseable {
         }
     }
 
+    HttpResponse<String> post(String path, String json) {
+        try {
+            HttpRequest request = HttpRequest.newBuilder(URI.create("http://localhost:" + port() + path))
+                    .header("Content-Type", "application/json")
+                    .POST(HttpRequest.BodyPublishers.ofString(json))
+                    .build();
+            return client.send(request, HttpResponse.BodyHandlers.ofString());
+        } catch (IOException | InterruptedException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
     /** Asks for a page and doesn't wait for it. */
     void request(String path) {
         HttpRequest request = HttpRequest.newBuilder(URI.create("http://localhost:" + port() + path))

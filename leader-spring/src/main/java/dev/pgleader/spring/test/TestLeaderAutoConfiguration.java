@@ -4,6 +4,7 @@ import dev.pgleader.ElectorOptions;
 import dev.pgleader.LeaderElector;
 import dev.pgleader.LeaderElectorGroup;
 import dev.pgleader.TakeoverDelay;
+import dev.pgleader.spring.NoDatabase;
 import java.time.Duration;
 import org.springframework.beans.factory.ObjectProvider;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
@@ -15,8 +16,8 @@ import org.springframework.context.annotation.Primary;
 public final class TestLeaderAutoConfiguration {
 
     @Bean
-    static TestDatabase pgLeaderTestDatabase() {
-        return new TestDatabase();
+    static NoDatabase pgLeaderTestDatabase() {
+        return NoDatabase.grantingWhatItIsTold();
     }
 
     /** A lease as long as anybody may halt a test in a debugger. */
@@ -33,7 +34,7 @@ public final class TestLeaderAutoConfiguration {
     }
 
     @Bean
-    static LeaderElectorGroup leaderElectorGroup(TestDatabase database, ElectorOptions options) {
+    static LeaderElectorGroup leaderElectorGroup(NoDatabase database, ElectorOptions options) {
         return LeaderElectorGroup.builder()
                 .sessions(database)
                 .name("test")
@@ -43,7 +44,7 @@ public final class TestLeaderAutoConfiguration {
     }
 
     @Bean
-    static TestLeaderElectors testLeaderElectors(TestDatabase database, ObjectProvider<LeaderElector> electors) {
+    static TestLeaderElectors testLeaderElectors(NoDatabase database, ObjectProvider<LeaderElector> electors) {
         return new TestLeaderElectors(database, electors);
     }
 }

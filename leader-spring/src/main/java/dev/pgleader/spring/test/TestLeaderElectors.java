@@ -7,6 +7,7 @@ import dev.pgleader.LeadershipListener;
 import dev.pgleader.Registration;
 import dev.pgleader.RevocationReason;
 import dev.pgleader.lock.LockSessionException.Fault;
+import dev.pgleader.spring.NoDatabase;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -28,10 +29,10 @@ public final class TestLeaderElectors {
     private static final Duration PATIENCE = Duration.ofSeconds(10);
     private static final long POLL_NANOS = TimeUnit.MILLISECONDS.toNanos(1);
 
-    private final TestDatabase database;
+    private final NoDatabase database;
     private final ObjectProvider<LeaderElector> electors;
 
-    TestLeaderElectors(TestDatabase database, ObjectProvider<LeaderElector> electors) {
+    TestLeaderElectors(NoDatabase database, ObjectProvider<LeaderElector> electors) {
         this.database = database;
         this.electors = electors;
     }

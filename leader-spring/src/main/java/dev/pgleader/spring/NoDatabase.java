@@ -1,4 +1,4 @@
-package dev.pgleader.spring.test;
+package dev.pgleader.spring;
 
 import dev.pgleader.lock.LockKey;
 import dev.pgleader.lock.LockSession;
@@ -16,29 +16,53 @@ import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
-/** Takes the place of the database: it grants a lock exactly if the test has granted its key. */
-final class TestDatabase implements LockSession.Opener {
+/**
+ * Takes the place of the database in tests and with {@link LeaderMode#ALWAYS_LEADER}: it grants a lock exactly if it was told to, to this
+ * process alone. Thread-safe.
+ */
+public final class NoDatabase implements LockSession.Opener {
 
     private static final Duration LONGER_THAN_ANY_LEASE = Duration.ofDays(400);
 
+    private final boolean grantsAll;
     private final Set<LockKey> granted = ConcurrentHashMap.newKeySet();
     private volatile @Nullable Session current;
 
-    void grant(LockKey key) {
+    private NoDatabase(boolean grantsAll) {
+        this.grantsAll = grantsAll;
+    }
+
+    /** Grants what it's told to. */
+    public static NoDatabase grantingWhatItIsTold() {
+        return new NoDatabase(false);
+    }
+
+    /** Grants everything: this process always leads. */
+    public static NoDatabase grantingAll() {
+        return new NoDatabase(true);
+    }
+
+    /** From now on the lock is granted. */
+    public void grant(LockKey key) {
         granted.add(key);
     }
 
-    void withdraw(LockKey key) {
+    /** From now on the lock isn't granted; who holds it keeps it. */
+    public void withdraw(LockKey key) {
         granted.remove(key);
     }
 
     /** Withdraws all grants, and has the session end for this reason. */
-    void fail(Fault fault) {
+    public void fail(Fault fault) {
         granted.clear();
         Session failing = current;
         if (failing != null) {
             failing.fail(fault);
         }
+    }
+
+    private boolean grants(LockKey key) {
+        return grantsAll || granted.contains(key);
     }
 
     @Override
@@ -50,7 +74,7 @@ final class TestDatabase implements LockSession.Opener {
 
     @Override
     public String toString() {
-        return "no database, but the grants of the test";
+        return grantsAll ? "no database: this instance always leads" : "no database, but the grants of the test";
     }
 
     private final class Session implements LockSession {
@@ -72,19 +96,19 @@ final class TestDatabase implements LockSession.Opener {
         private void requireAlive() throws LockSessionException {
             Fault fault = failure;
             if (fault != null) {
-                throw new LockSessionException(fault, "The test has the session fail");
+                throw new LockSessionException(fault, "The session was told to fail");
             }
         }
 
         @Override
         public Facts facts() {
-            return new Facts(1, "test", "test", "test", new ServerRun("", "", 0), LONGER_THAN_ANY_LEASE, true);
+            return new Facts(1, "none", "none", "none", new ServerRun("", "", 0), LONGER_THAN_ANY_LEASE, true);
         }
 
         @Override
         public Attempt attempt(Collection<LockKey> keys) throws LockSessionException {
             requireAlive();
-            Set<LockKey> won = keys.stream().filter(granted::contains).collect(Collectors.toSet());
+            Set<LockKey> won = keys.stream().filter(NoDatabase.this::grants).collect(Collectors.toSet());
             held.addAll(won);
             return new Attempt(won, Map.of());
         }

@@ -17,8 +17,8 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** How evenly 100 keys settle over the instances, on a real server. */
-@Timeout(180)
-class SpreadTest {
+@Timeout(300)
+class SpreadOnServerTest {
 
     private static final PostgresServer SERVER = PostgresServer.shared();
     private static final int KEYS = 100;
@@ -57,7 +57,7 @@ class SpreadTest {
     }
 
     private List<Integer> led() {
-        return groups.stream().map(SpreadTest::led).toList();
+        return groups.stream().map(SpreadOnServerTest::led).toList();
     }
 
     private void awaitAllLed() {
