@@ -416,7 +416,8 @@ final class ElectionLoop {
             return;
         }
         long now = now();
-        Set<LockKey> competing = Set.copyOf(candidates.keysOf(candidate -> candidate.state().wantsLock(now)));
+        Set<LockKey> competing =
+                Set.copyOf(candidates.keysOf(candidate -> candidate.state().wantsLock(now)));
         ElectionMessages.Heard heard = messages.receive(notifications, competing, now);
         if (!heard.look().isEmpty()) {
             schedule.hinted(now);

@@ -51,14 +51,29 @@ final class Mailbox {
     void runAll() {
         woken.set(false);
         for (int left = commands.size(); left > 0; left--) {
-            Runnable command = commands.poll();
+            Runnable command = commands.peek();
             if (command == null) {
                 return;
             }
-            command.run();
+            run(command);
         }
         if (!commands.isEmpty()) {
             woken.set(true);
+        }
+    }
+
+    /** A command that there was no memory for stays the first, and is run again in the next turn. */
+    private void run(Runnable command) {
+        boolean done = true;
+        try {
+            command.run();
+        } catch (OutOfMemoryError e) {
+            done = false;
+            throw e;
+        } finally {
+            if (done) {
+                commands.poll();
+            }
         }
     }
 }

@@ -47,9 +47,10 @@ final class PendingFutures {
 
     private <T> void completeAll(Queue<CompletableFuture<T>> futures, T value) {
         for (CompletableFuture<T> future = futures.peek(); future != null; future = futures.peek()) {
-            complete(future, value);
+            CompletableFuture<T> completed = future;
+            complete(completed, value);
             // Not before: it would be lost if there were no memory for its task.
-            futures.remove(future);
+            futures.removeIf(each -> each == completed);
         }
     }
 

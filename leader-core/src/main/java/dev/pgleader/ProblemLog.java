@@ -52,10 +52,14 @@ final class ProblemLog {
         if (cause instanceof LockSessionException session) {
             kind.append(session.sqlState().orElse(""));
         }
-        Throwable each = cause;
-        for (int depth = 0; each != null && depth < LONGEST_CHAIN; depth++) {
-            kind.append(' ').append(each.getClass().getName());
-            each = each.getCause();
+        try {
+            Throwable each = cause;
+            for (int depth = 0; each != null && depth < LONGEST_CHAIN; depth++) {
+                kind.append(' ').append(each.getClass().getName());
+                each = each.getCause();
+            }
+        } catch (RuntimeException e) {
+            // An exception that can't say what caused it is of the kind that is known so far.
         }
         return kind.toString();
     }

@@ -14,14 +14,20 @@ import static com.tngtech.archunit.library.dependencies.SlicesRuleDefinition.sli
 import static org.assertj.core.api.Assertions.assertThat;
 
 import com.tngtech.archunit.ArchConfiguration;
+import com.tngtech.archunit.core.domain.JavaClass;
 import com.tngtech.archunit.core.domain.JavaClasses;
+import com.tngtech.archunit.core.domain.JavaField;
+import com.tngtech.archunit.core.domain.JavaModifier;
 import com.tngtech.archunit.core.importer.ClassFileImporter;
 import com.tngtech.archunit.core.importer.ImportOption;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.sql.Statement;
+import java.util.List;
+import java.util.Map;
 import java.util.Set;
+import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.concurrent.TimeUnit;
 import java.util.regex.Pattern;
@@ -122,6 +128,75 @@ class ArchitectureTest {
                 .check(ALL);
     }
 
+    /** A lease alone ends in suspend, by the wall clock; the rest goes by what the monotonic one says. */
+    @Test
+    void onlyALeaseAsksForTheWallClock() {
+        noClasses()
+                .that(not(assignableTo(Ticker.class)))
+                .and()
+                .doNotHaveFullyQualifiedName(Lease.class.getName())
+                .should()
+                .callMethod(Ticker.class, "wallMillis")
+                .check(MAIN);
+    }
+
+    /** No room is larger than one can live in. */
+    @Test
+    void noFileHasMoreThan400LinesOfCode() throws IOException {
+        Map<String, Long> tooLong = new TreeMap<>();
+        for (Path source : mainSources()) {
+            long lines = codeLines(Files.readString(source));
+            if (lines > 400) {
+                tooLong.put(source.getFileName().toString(), lines);
+            }
+        }
+        assertThat(tooLong).isEmpty();
+    }
+
+    /** Without comments, blank lines, imports and the package. */
+    private static long codeLines(String source) {
+        return Pattern.compile("/\\*.*?\\*/", Pattern.DOTALL)
+                .matcher(source)
+                .replaceAll("")
+                .lines()
+                .map(line -> line.replaceAll("//.*", "").strip())
+                .filter(line -> !line.isEmpty() && !line.startsWith("import ") && !line.startsWith("package "))
+                .count();
+    }
+
+    @Test
+    void linesOfCodeAreCountedWithoutTheRest() {
+        assertThat(codeLines(
+                        "package a;\n\nimport b.C;\n\n/**\n * text\n */\nclass A { // text\n    // text\n    int a;\n}\n"))
+                .isEqualTo(3);
+    }
+
+    @Test
+    void noClassHasMoreThan12Fields() {
+        Map<String, Integer> tooMany = new TreeMap<>();
+        for (JavaClass each : MAIN) {
+            int fields = (int) each.getFields().stream()
+                    .map(JavaField::getModifiers)
+                    .filter(modifiers ->
+                            !modifiers.contains(JavaModifier.STATIC) && !modifiers.contains(JavaModifier.SYNTHETIC))
+                    .count();
+            // A list of options or meters isn't what anybody has to keep in mind all at once.
+            boolean isList = each.isRecord()
+                    || each.getSimpleName().endsWith("Builder")
+                    || each.isEquivalentTo(ElectorOptions.class);
+            if (!isList && fields > 12) {
+                tooMany.put(each.getName(), fields);
+            }
+        }
+        assertThat(tooMany).isEmpty();
+    }
+
+    private static List<Path> mainSources() throws IOException {
+        try (Stream<Path> sources = Files.walk(Path.of("src/main/java"))) {
+            return sources.filter(path -> path.toString().endsWith(".java")).toList();
+        }
+    }
+
     @Test
     void theElectionReadsTheClockThroughItsTickerAlone() {
         noClasses()
@@ -149,12 +224,9 @@ class ArchitectureTest {
         Pattern statement = Pattern.compile("\"\\s*(SELECT|INSERT|UPDATE|DELETE|LISTEN|UNLISTEN|NOTIFY|SET|BEGIN|COMMIT"
                 + "|ROLLBACK|SHOW|DISCARD|WITH|VALUES)\\s|\"pg_\\w+\\(");
         Set<String> withSql = new TreeSet<>();
-        try (Stream<Path> sources = Files.walk(Path.of("src/main/java"))) {
-            for (Path source :
-                    sources.filter(path -> path.toString().endsWith(".java")).toList()) {
-                if (statement.matcher(Files.readString(source)).find()) {
-                    withSql.add(source.getFileName().toString());
-                }
+        for (Path source : mainSources()) {
+            if (statement.matcher(Files.readString(source)).find()) {
+                withSql.add(source.getFileName().toString());
             }
         }
         assertThat(withSql).containsExactly("OneShotSql.java", "SessionSql.java");

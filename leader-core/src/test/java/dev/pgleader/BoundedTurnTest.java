@@ -21,6 +21,8 @@ class BoundedTurnTest extends ElectionTest {
     private static final Duration ROUND_TRIP = Duration.ofMillis(40);
     private static final int CALLS_PER_ROUND_TRIP = 40; // 1,000 a second.
 
+    @SuppressWarnings({"FutureReturnValueIgnored", "ImmutableEnumChecker"
+    }) // What comes of a call is another test's matter.
     enum Call {
         CURRENT_LEADER(ScriptedCandidate::findLeader),
         VERIFY(ScriptedCandidate::verify),
@@ -81,7 +83,8 @@ class BoundedTurnTest extends ElectionTest {
     @Test
     void norDoAllOfThemTogether() {
         List<Duration> checks = checksUnder(
-                candidate -> List.of(Call.values()).forEach(each -> each.call.accept(candidate)), Duration.ofSeconds(60));
+                candidate -> List.of(Call.values()).forEach(each -> each.call.accept(candidate)),
+                Duration.ofSeconds(60));
         assertOnTime(checks);
     }
 

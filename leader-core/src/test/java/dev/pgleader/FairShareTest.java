@@ -5,12 +5,14 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.pgleader.lock.LockKey;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Random;
 import java.util.Set;
 import java.util.stream.Collectors;
 import java.util.stream.LongStream;
+import org.junit.jupiter.api.Nested;
 import org.junit.jupiter.api.Test;
 
 class FairShareTest {
@@ -148,5 +150,75 @@ class FairShareTest {
         assertThatThrownBy(() -> Spread.evenly().rebalanceEvery(Duration.ofDays(2)))
                 .isInstanceOf(IllegalArgumentException.class)
                 .hasMessageContaining("PT48H");
+    }
+
+    /** R25: only instances that compete for these very keys are counted, and only while they do. */
+    @Nested
+    class Membership {
+
+        private final List<String> journal = new ArrayList<>();
+        private final ScriptedSession session = new ScriptedSession(new ScriptedSession.Server(), journal::add);
+        private final Set<LockKey> mine = keys(0, 3);
+
+        @Test
+        void isJoinedOnceAndLeftWithTheLastCandidate() throws Exception {
+            share.updateMembership(session, mine, true);
+            share.updateMembership(session, mine, true);
+            assertThat(journal).containsExactly("join");
+            assertThat(session.joined).containsExactly(FairShare.membersKey(mine));
+            share.updateMembership(session, mine, false);
+            share.updateMembership(session, mine, false);
+            assertThat(journal).containsExactly("join", "leave");
+            assertThat(session.joined).isEmpty();
+        }
+
+        @Test
+        void movesWhenTheKeysChange() throws Exception {
+            share.updateMembership(session, mine, true);
+            share.updateMembership(session, keys(0, 4), true);
+            assertThat(journal).containsExactly("join", "leave", "join");
+            assertThat(session.joined).containsExactly(FairShare.membersKey(keys(0, 4)));
+        }
+
+        @Test
+        void beginsAnewWithANewSession() throws Exception {
+            share.updateMembership(session, mine, true);
+            share.forget();
+            ScriptedSession next = new ScriptedSession(new ScriptedSession.Server(), journal::add);
+            share.updateMembership(next, mine, true);
+            assertThat(journal).containsExactly("join", "join");
+            assertThat(share.countMembers(next)).isOne();
+        }
+
+        @Test
+        void isNotAskedForWithoutRebalancing() throws Exception {
+            FairShare plain = new FairShare(Spread.evenly(), ElectorOptions.defaults(), new Random(1), START);
+            plain.updateMembership(session, mine, true);
+            assertThat(journal).isEmpty();
+        }
+
+        @Test
+        void whoIsNoMemberIsAlone() throws Exception {
+            assertThat(share.countMembers(session)).isOne();
+            assertThat(journal).isEmpty();
+        }
+
+        /** Two services with the default name of a group counted each other. */
+        @Test
+        void isThatOfTheKeysWhateverTheirOrder() {
+            assertThat(FairShare.membersKey(List.of(LockKey.of(1), LockKey.of(2))))
+                    .isEqualTo(FairShare.membersKey(List.of(LockKey.of(2), LockKey.of(1))));
+            assertThat(FairShare.membersKey(mine)).isNotEqualTo(FairShare.membersKey(keys(0, 2)));
+            assertThat(FairShare.membersKey(mine)).isNotEqualTo(FairShare.membersKey(keys(1, 3)));
+        }
+    }
+
+    /** R25: with a paused third instance and another service in the same database, 38 elections in 20 s where 0 are right. */
+    @Test
+    void withoutAChangeOfMembersNothingMoves() {
+        Set<LockKey> led = keys(0, 15);
+        for (int interval = 1; interval <= 60; interval++) {
+            assertThat(share.surplus(led, 30, 2, after(interval * INTERVAL.toMillis()))).isEmpty();
+        }
     }
 }

@@ -6,6 +6,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Executor;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import java.util.concurrent.RejectedExecutionException;
 
 /** Keeps tasks until the test has them run, one after the other, on a thread that isn't the test's, while the test waits. */
 final class HandDrivenExecutor implements Executor {
@@ -15,8 +16,14 @@ final class HandDrivenExecutor implements Executor {
 
     private final Queue<Runnable> tasks = new ConcurrentLinkedQueue<>();
 
+    /** Whether it has no thread now. */
+    volatile boolean refuse;
+
     @Override
     public void execute(Runnable task) {
+        if (refuse) {
+            throw new RejectedExecutionException("scripted: no thread");
+        }
         tasks.add(task);
     }
 
