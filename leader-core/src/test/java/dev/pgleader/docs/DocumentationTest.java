@@ -144,7 +144,7 @@ class DocumentationTest {
     }
 
     @Test
-    void everyReasonFaultAndRoleIsExplained() {
+    void everyReasonFaultRoleAndProblemIsExplained() {
         String operations = page("docs/operations.md").prose();
         String guarantees = page("docs/guarantees.md").prose();
         for (RevocationReason reason : RevocationReason.values()) {
@@ -155,6 +155,9 @@ class DocumentationTest {
         }
         for (Fault fault : Fault.values()) {
             assertThat(operations).contains("`" + fault + "`");
+        }
+        for (LeaderStatus.Problem.Kind kind : LeaderStatus.Problem.Kind.values()) {
+            assertThat(operations).contains("| `" + kind + "` |");
         }
         String states = page("docs/architecture.md").blocks("mermaid").get(2).text();
         for (LeaderStatus.Role role : LeaderStatus.Role.values()) {
@@ -223,9 +226,7 @@ class DocumentationTest {
 
     @Test
     void closeIsBoundedAsOperationsSay() {
-        ElectorOptions defaults = ElectorOptions.defaults();
-        Duration bound =
-                defaults.revokeTimeout().plus(defaults.healthCheckTimeout().multipliedBy(4));
+        Duration bound = ElectorOptions.defaults().closeTimeout();
         assertThat(page("docs/operations.md").prose()).contains("(defaults: " + bound.toSeconds() + " s)");
     }
 
