@@ -177,6 +177,7 @@ class LeaderOnlyRefusalTest {
     @LeaderOnly
     static class PrivateSchedule {
         @Scheduled(fixedDelay = 1000)
+        @SuppressWarnings("UnusedMethod") // Spring would call it.
         private void work() {}
     }
 
