@@ -19,13 +19,18 @@ final class CallsInFlight implements ListenerDispatcher.Outcome {
     /** How often who waits looks for calls that have called {@link System#exit}, which tell nobody. */
     private static final long LOOK_FOR_EXIT_MILLIS = 200;
 
-    private final ListenerDispatcher.Outcome outcome;
+    private final CallbackReports reports;
     private final Set<LeaderCall> calls = ConcurrentHashMap.newKeySet();
     private final Object oneEnded = new Object();
 
-    /** Calls that have to end before {@code outcome} hears that a term is drained. */
-    CallsInFlight(ListenerDispatcher.Outcome outcome) {
-        this.outcome = outcome;
+    /** Calls that have to end before {@code reports} has that a term is drained. */
+    CallsInFlight(CallbackReports reports) {
+        this.reports = reports;
+    }
+
+    /** What came of the callbacks and calls. */
+    CallbackReports reports() {
+        return reports;
     }
 
     /** Begins a call in the term; empty if the term is over. */
@@ -70,24 +75,24 @@ final class CallsInFlight implements ListenerDispatcher.Outcome {
 
     @Override
     public void started(long term) {
-        outcome.started(term);
+        reports.started(term);
     }
 
     @Override
     public void startFailed(long term, Throwable failure) {
-        outcome.startFailed(term, failure);
+        reports.startFailed(term, failure);
     }
 
     @Override
     public void revokeFailed(long term, Throwable failure) {
-        outcome.revokeFailed(term, failure);
+        reports.revokeFailed(term, failure);
     }
 
     @Override
     public void drained(long term) {
         tellRevoked();
         awaitEnd();
-        outcome.drained(term);
+        reports.drained(term);
     }
 
     /**

@@ -69,7 +69,6 @@ final class Candidate {
     final ListenerDispatcher dispatcher;
     final ObserverQueue observers;
     final CampaignCondition condition;
-    final CallbackReports reports;
     final CallsInFlight calls;
     final PendingFutures futures;
 
@@ -94,9 +93,8 @@ final class Candidate {
         this.name = name;
         this.key = key;
         this.observers = new ObserverQueue(name, executor);
-        this.reports =
-                new CallbackReports(failure -> observers.tell(observer -> observer.callbackFailed(failure)), wake);
-        this.calls = new CallsInFlight(reports);
+        this.calls = new CallsInFlight(
+                new CallbackReports(failure -> observers.tell(observer -> observer.callbackFailed(failure)), wake));
         this.dispatcher = new ListenerDispatcher(name, executor, calls);
         this.condition = new CampaignCondition(name, campaignCondition, executor, wake);
         this.futures = new PendingFutures(executor);
@@ -132,7 +130,7 @@ final class Candidate {
     void abandonExitingCallbacks() {
         if (dispatcher.isExiting()) {
             LOG.warn("[{}] A callback has called System.exit, so the lock is released without waiting for it", name);
-            reports.drained(standing.terms());
+            calls.reports().drained(standing.terms());
         }
     }
 
@@ -145,7 +143,7 @@ final class Candidate {
     /** Takes part from now on. */
     void begin(CandidateRun next, boolean paused, long now) {
         run = next;
-        boolean drained = reports.isDrained(state.terms());
+        boolean drained = calls.reports().isDrained(state.terms());
         state = CandidateState.start(state.terms(), paused, drained, now);
         condition.forget();
         publish();
@@ -264,7 +262,7 @@ final class Candidate {
     CandidateState.@Nullable Signal reported(long now, long longestCoolDown) {
         Term current = term;
         boolean proved = current != null && now - current.beganAt - longestCoolDown >= 0;
-        return reports.signal(state, proved);
+        return calls.reports().signal(state, proved);
     }
 
     /** Tries again what failed for want of a thread or memory; returns false if that's still wanting. */

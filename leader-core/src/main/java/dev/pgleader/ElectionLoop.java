@@ -82,10 +82,7 @@ final class ElectionLoop {
 
     /** Ends the current wait, or the next one. */
     void wake() {
-        LockSession current = keeper.session();
-        if (current != null) {
-            current.wake();
-        }
+        keeper.wake();
     }
 
     /** Ends a wait in the server's queue with the session, if that costs no leadership. */
@@ -95,10 +92,7 @@ final class ElectionLoop {
 
     /** Ends the session, whatever it's doing. */
     void abortSession() {
-        LockSession current = keeper.session();
-        if (current != null) {
-            current.abort();
-        }
+        keeper.abort();
     }
 
     // ---- one turn, on the election thread
@@ -446,7 +440,7 @@ final class ElectionLoop {
     /** Asks whoever leads to resign, in this turn or not at all. */
     void requestResignation(Candidate candidate, CompletableFuture<Void> sent) {
         messages.requestResignation(candidate.key, wasSent -> {
-            candidate.futures.settle(sent, wasSent ? null : noSession("The request to resign couldn't be sent"));
+            candidate.futures.settle(sent, wasSent ? null : keeper.noSession("The request to resign couldn't be sent"));
         });
         if (keeper.session() == null) {
             messages.forget();
@@ -467,7 +461,7 @@ final class ElectionLoop {
             return;
         }
         if (keeper.session() == null) {
-            reads.failed(noSession("Who leads can't be asked"));
+            reads.failed(keeper.noSession("Who leads can't be asked"));
         }
         inTurn(true, session -> {
             try {
@@ -477,13 +471,6 @@ final class ElectionLoop {
                 throw e;
             }
         });
-    }
-
-    private LockSessionException noSession(String what) {
-        Problem problem = keeper.view().problem();
-        Fault fault = problem == null || problem.fault() == null ? Fault.UNREACHABLE : problem.fault();
-        String why = problem == null ? "there is no session now" : problem.message();
-        return new LockSessionException(fault, what + ": " + why);
     }
 
     // ---- time

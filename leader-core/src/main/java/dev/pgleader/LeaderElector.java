@@ -249,7 +249,7 @@ public final class LeaderElector implements AutoCloseable {
                 name(),
                 Objects.requireNonNull(work, "work"),
                 candidate.calls,
-                (leadership, failure) -> candidate.reports.startFailed(leadership.term(), failure)));
+                (leadership, failure) -> candidate.calls.reports().startFailed(leadership.term(), failure)));
     }
 
     /**

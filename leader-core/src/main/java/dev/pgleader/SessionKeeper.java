@@ -78,6 +78,30 @@ final class SessionKeeper {
         return view;
     }
 
+    /** Ends the session's current wait, or its next one. For any thread. */
+    void wake() {
+        LockSession current = session;
+        if (current != null) {
+            current.wake();
+        }
+    }
+
+    /** Ends the session, whatever it's doing. For any thread. */
+    void abort() {
+        LockSession current = session;
+        if (current != null) {
+            current.abort();
+        }
+    }
+
+    /** That something can't be done for want of a session, and why there is none. */
+    LockSessionException noSession(String what) {
+        Problem problem = view.problem();
+        Fault fault = problem == null || problem.fault() == null ? Fault.UNREACHABLE : problem.fault();
+        String why = problem == null ? "there is no session now" : problem.message();
+        return new LockSessionException(fault, what + ": " + why);
+    }
+
     /** When to open a session, if there is none. */
     long nextOpenAt() {
         return nextOpenAt;

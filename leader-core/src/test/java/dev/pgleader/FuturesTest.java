@@ -26,7 +26,7 @@ class FuturesTest extends ElectionTest {
         candidate.resign();
         futures.add(candidate.released);
         election.turn();
-        candidate.candidate.reports.drained(1);
+        candidate.candidate.calls.reports().drained(1);
         election.turn();
         assertThat(election.session().held).as("released").isEmpty();
         assertThat(futures).noneMatch(CompletableFuture::isDone);

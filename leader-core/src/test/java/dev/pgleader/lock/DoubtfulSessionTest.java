@@ -161,9 +161,8 @@ class DoubtfulSessionTest {
             assertFault(Fault.SHARED_BACKEND, () -> session.waitInQueue(LockKey.of(80), Duration.ofMillis(10)));
             assertThat(table.holders(80)).isEmpty();
             ConnectionSource same = ConnectionSource.of(lending(() -> backend));
-            assertFault(Fault.SHARED_BACKEND, () -> LockSession.open(same, SETTINGS))
-                    .hasMessageContaining(Integer.toString(session.facts().backendPid()))
-                    .hasMessageContaining("directly");
+            assertFault(Fault.UNREACHABLE, () -> LockSession.open(same, SETTINGS))
+                    .hasMessageContaining("handed out one connection twice");
         }
     }
 
