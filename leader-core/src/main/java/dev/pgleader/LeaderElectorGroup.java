@@ -3,8 +3,6 @@ package dev.pgleader;
 import dev.pgleader.lock.ConnectionSource;
 import dev.pgleader.lock.LockKey;
 import dev.pgleader.lock.LockSession;
-import java.net.InetAddress;
-import java.net.UnknownHostException;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.HashMap;
@@ -15,7 +13,6 @@ import java.util.SplittableRandom;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Executor;
-import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import org.jspecify.annotations.Nullable;
@@ -64,7 +61,7 @@ public final class LeaderElectorGroup implements AutoCloseable {
     private LeaderElectorGroup(
             Builder builder, LockSession.Opener sessions, String connectionDescription, String name) {
         this.name = name;
-        this.instanceId = builder.instanceId == null ? defaultInstanceId() : builder.instanceId;
+        this.instanceId = builder.instanceId == null ? InstanceId.ofThisProcess() : builder.instanceId;
         this.options = builder.options;
         this.connectionDescription = connectionDescription;
         this.executor = builder.callbackExecutor == null
@@ -257,23 +254,8 @@ public final class LeaderElectorGroup implements AutoCloseable {
         }
     }
 
-    private static String defaultInstanceId() {
-        String host;
-        try {
-            host = InetAddress.getLocalHost().getHostName().replaceAll("[^A-Za-z0-9._-]", "_");
-        } catch (UnknownHostException e) {
-            host = "unknown-host";
-        }
-        String unique = "-" + ProcessHandle.current().pid() + "-"
-                + Integer.toHexString(ThreadLocalRandom.current().nextInt(0x1000, 0x10000));
-        return host.substring(0, Math.min(host.length(), Builder.LONGEST_INSTANCE_ID - unique.length())) + unique;
-    }
-
     /** Collects what a group needs. Not thread-safe. */
     public static final class Builder {
-
-        /** What remains of the 63 bytes of an application name, after {@code pg-leader/}. */
-        private static final int LONGEST_INSTANCE_ID = 53;
 
         private @Nullable ConnectionSource source;
         private LockSession.@Nullable Opener sessions;
@@ -317,9 +299,9 @@ public final class LeaderElectorGroup implements AutoCloseable {
          */
         public Builder instanceId(String value) {
             if (value.isEmpty()
-                    || value.length() > LONGEST_INSTANCE_ID
+                    || value.length() > InstanceId.LONGEST
                     || !value.chars().allMatch(c -> c > ' ' && c < 0x7f)) {
-                throw new IllegalArgumentException("An instance id must be 1 to " + LONGEST_INSTANCE_ID
+                throw new IllegalArgumentException("An instance id must be 1 to " + InstanceId.LONGEST
                         + " printable ASCII characters without space, to fit into application_name, but is \"" + value
                         + "\"");
             }

@@ -125,12 +125,24 @@ final class LentConnection {
      */
     void discard() {
         if (ended.compareAndSet(false, true)) {
+            boolean taken = isTaken();
             abort();
-            if (dataSource != null) {
-                Pools.tellThatItIsGone(dataSource, handle);
+            if (dataSource != null && !taken) {
+                Pools.giveBackDead(dataSource, handle);
+            } else {
+                attempt("close", handle::close);
             }
-            attempt("close", handle::close);
             ON_LOAN.remove(physical);
+        }
+    }
+
+    /** Whether the pool has its connection back already, by whoever closed the handle. */
+    private boolean isTaken() {
+        try {
+            return handle.isClosed() && !physical.isClosed();
+        } catch (SQLException | RuntimeException e) {
+            LOG.debug("The handle doesn't tell whether it is closed", e);
+            return false;
         }
     }
 

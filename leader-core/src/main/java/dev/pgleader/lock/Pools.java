@@ -22,15 +22,20 @@ final class Pools {
 
     private Pools() {}
 
-    /** Never throws. The driver's connection under the handle must be closed already. */
-    static void tellThatItIsGone(DataSource dataSource, Connection handle) {
+    /** Gives back a handle whose connection was closed under it. Never throws. */
+    static void giveBackDead(DataSource dataSource, Connection handle) {
         if (HIKARI_PRESENT) {
             LentConnection.attempt("evict", () -> Hikari.evict(dataSource, handle));
         }
-        if (handle.getClass().getName().startsWith(AGROAL)) {
-            LentConnection.attempt("flush", () -> flush(handle));
+        boolean agroals = handle.getClass().getName().startsWith(AGROAL);
+        if (agroals) {
+            LentConnection.attempt("flush", () -> Agroal.flush(handle));
         }
         LentConnection.attempt("use", () -> fail(handle));
+        LentConnection.attempt("close", handle::close);
+        if (!agroals) {
+            LentConnection.attempt("flush", () -> Agroal.flushIdle(dataSource));
+        }
     }
 
     private static void fail(Connection handle) {
@@ -39,12 +44,6 @@ final class Pools {
         } catch (SQLException e) {
             LOG.trace("As it should", e);
         }
-    }
-
-    /** Agroal's own view of a connection, which it gives no interface to. */
-    private static void flush(Connection handle) throws ReflectiveOperationException {
-        Object handler = handle.getClass().getMethod("getHandler").invoke(handle);
-        handler.getClass().getMethod("setFlushOnly").invoke(handler);
     }
 
     static boolean isPresent(String className) {
@@ -62,6 +61,37 @@ final class Pools {
         static void evict(DataSource dataSource, Connection handle) throws SQLException {
             if (dataSource.isWrapperFor(HikariDataSource.class)) {
                 dataSource.unwrap(HikariDataSource.class).evictConnection(handle);
+            }
+        }
+    }
+
+    /** By reflection, since its jars have no names for modules. */
+    private static final class Agroal {
+
+        private static final String DATA_SOURCE = AGROAL + "api.AgroalDataSource";
+        private static final boolean PRESENT = isPresent(DATA_SOURCE);
+
+        /** Marks a connection, so that it ends when it is given back. */
+        static void flush(Connection handle) throws ReflectiveOperationException {
+            Object handler = handle.getClass().getMethod("getHandler").invoke(handle);
+            handler.getClass().getMethod("setFlushOnly").invoke(handler);
+        }
+
+        /** A handle that another wrapper hides can't be marked: all that nobody uses end, soon after this. */
+        static void flushIdle(DataSource dataSource) throws ReflectiveOperationException, SQLException {
+            if (!PRESENT) {
+                return;
+            }
+            Class<?> type = Class.forName(DATA_SOURCE, false, Pools.class.getClassLoader());
+            if (dataSource.isWrapperFor(type)) {
+                for (Class<?> mode : type.getDeclaredClasses()) {
+                    if (mode.getSimpleName().equals("FlushMode")) {
+                        type.getMethod("flush", mode)
+                                .invoke(
+                                        dataSource.unwrap(type),
+                                        mode.getField("IDLE").get(null));
+                    }
+                }
             }
         }
     }

@@ -32,7 +32,8 @@ abstract class SessionConnection {
         return lent;
     }
 
-    final Connection connection() {
+    /** The connection, for the next statement. */
+    Connection connection() {
         return lent.handle();
     }
 
@@ -44,7 +45,7 @@ abstract class SessionConnection {
     final String address() {
         HostSpec server = physical().getQueryExecutor().getHostSpec();
         String host = server.getHost();
-        return (host.contains(":") ? "[" + host + "]" : host) + ":" + server.getPort();
+        return (host.contains(":") && !host.startsWith("[") ? "[" + host + "]" : host) + ":" + server.getPort();
     }
 
     /**

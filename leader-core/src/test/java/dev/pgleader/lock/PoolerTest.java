@@ -6,6 +6,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import com.zaxxer.hikari.HikariConfig;
+import com.zaxxer.hikari.HikariDataSource;
 import dev.pgleader.lock.LockSession.Settings;
 import dev.pgleader.lock.LockSessionException.Fault;
 import dev.pgleader.testkit.LockTable;
@@ -15,6 +17,7 @@ import dev.pgleader.testkit.PostgresServer;
 import dev.pgleader.testkit.Sql;
 import java.sql.Connection;
 import java.sql.DriverManager;
+import java.sql.PreparedStatement;
 import java.sql.SQLException;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -316,6 +319,53 @@ class PoolerTest {
             }
             assertThat(Sql.text(observer, "SELECT n FROM counter")).isEqualTo(Integer.toString(clients * transactions));
             assertThat(table.advisoryRows()).isEmpty();
+        }
+    }
+
+    @Test
+    @DisplayName(
+            "R32: 2,000 transaction locks from 8 threads, by a driver as it comes, behind a pooler in transaction mode")
+    void preparedStatementsOfTheDriver() throws Exception {
+        int threads = 8;
+        int calls = 250;
+        try (PgBouncer pooler = pooler(PoolMode.TRANSACTION, true, 4);
+                Connection observer = SERVER.connect(DATABASE)) {
+            Sql.execute(observer, "DROP TABLE IF EXISTS written");
+            Sql.execute(observer, "CREATE TABLE written (thread int, call int)");
+            HikariConfig config = new HikariConfig();
+            config.setJdbcUrl(pooler.url(DATABASE, Map.of("user", SERVER.superuser())));
+            config.setMaximumPoolSize(threads);
+            try (HikariDataSource pool = new HikariDataSource(config)) {
+                AdvisoryLocks locks = AdvisoryLocks.on(pool);
+                List<Future<Integer>> errors = new ArrayList<>();
+                for (int thread = 0; thread < threads; thread++) {
+                    LockKey key = LockKey.of(92, thread);
+                    errors.add(executor.submit(() -> {
+                        int failed = 0;
+                        for (int call = 0; call < calls; call++) {
+                            int n = call;
+                            try {
+                                locks.tryRunInTransaction(key, connection -> insert(connection, key, n));
+                            } catch (SQLException e) {
+                                failed++;
+                            }
+                        }
+                        return failed;
+                    }));
+                }
+                for (Future<Integer> error : errors) {
+                    assertThat(error.get(55, TimeUnit.SECONDS)).isZero();
+                }
+                assertThat(Sql.text(observer, "SELECT count(*) FROM written")).isEqualTo("2000");
+            }
+        }
+    }
+
+    private static boolean insert(Connection connection, LockKey key, int call) throws SQLException {
+        try (PreparedStatement statement = connection.prepareStatement("INSERT INTO written VALUES (?, ?)")) {
+            statement.setLong(1, key.bits() & 0xff);
+            statement.setInt(2, call);
+            return statement.executeUpdate() == 1;
         }
     }
 

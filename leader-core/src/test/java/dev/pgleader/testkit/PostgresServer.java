@@ -106,6 +106,11 @@ public final class PostgresServer implements AutoCloseable {
         return data.resolve(CERTIFICATE);
     }
 
+    /** Where a server that takes every road has its Unix socket. */
+    public Path unixSocket() {
+        return data.resolve(".s.PGSQL." + port);
+    }
+
     /** Returns the JDBC URL of a database, without credentials. */
     public String url(String database) {
         return url(database, Map.of());
@@ -380,12 +385,14 @@ public final class PostgresServer implements AutoCloseable {
         Files.writeString(data.resolve("postgresql.conf"), lines, StandardOpenOption.APPEND);
     }
 
-    private void authenticate(String method, List<String> clients) throws IOException {
+    private void authenticate(String method, List<String> clients, boolean everyRoad) throws IOException {
         String rules = clients.stream()
                 .flatMap(client -> Stream.of("all", "replication")
                         .map(database -> "host " + database + " all " + client + "/32 " + method + "\n"))
                 .collect(Collectors.joining());
-        write("pg_hba.conf", rules);
+        write(
+                "pg_hba.conf",
+                rules + (everyRoad ? "host all all ::1/128 " + method + "\nlocal all all " + method + "\n" : ""));
     }
 
     private boolean isReady(Process started) throws IOException {
@@ -521,6 +528,7 @@ public final class PostgresServer implements AutoCloseable {
         private final List<String> clients = new ArrayList<>(List.of(LoopbackPorts.HOST));
         private String authentication = "trust";
         private boolean tls;
+        private boolean everyRoad;
 
         private Builder() {
             settings.put("listen_addresses", LoopbackPorts.HOST);
@@ -541,6 +549,12 @@ public final class PostgresServer implements AutoCloseable {
         public Builder reachableFrom(NetworkNamespace network) {
             clients.add(network.clientAddress());
             return setting("listen_addresses", LoopbackPorts.HOST + "," + network.serverAddress());
+        }
+
+        /** Listens on IPv6's loopback and on a Unix socket, too; see {@link PostgresServer#unixSocket()}. */
+        public Builder everyRoad() {
+            everyRoad = true;
+            return setting("listen_addresses", LoopbackPorts.HOST + ",::1");
         }
 
         /** Takes another PostgreSQL than the one on the class path. */
@@ -581,8 +595,11 @@ public final class PostgresServer implements AutoCloseable {
 
         private void prepare(PostgresServer server) throws IOException {
             Directories.copy(server.binaries.dataTemplate(), server.data, path -> true);
-            server.authenticate(authentication, clients);
+            server.authenticate(authentication, clients, everyRoad);
             Map<String, String> all = new LinkedHashMap<>(settings);
+            if (everyRoad) {
+                all.put("unix_socket_directories", server.data.toString());
+            }
             all.put("port", Integer.toString(server.port));
             if (tls) {
                 ServerCertificate.create(server.data.resolve(CERTIFICATE), server.data.resolve(KEY));
