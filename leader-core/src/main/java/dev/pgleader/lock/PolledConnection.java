@@ -2,6 +2,7 @@ package dev.pgleader.lock;
 
 import dev.pgleader.lock.LockSession.Notification;
 import java.net.SocketTimeoutException;
+import java.sql.Connection;
 import java.sql.SQLException;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
@@ -18,11 +19,19 @@ final class PolledConnection extends SessionConnection {
 
     private static final long SLICE_MILLIS = 100;
 
+    private final BoundedEncoding encoding;
     private volatile @Nullable Thread waiting;
     private volatile boolean woken;
 
     PolledConnection(LentConnection lent) {
         super(lent);
+        encoding = BoundedEncoding.of(lent.physical());
+    }
+
+    @Override
+    Connection connection() {
+        encoding.renew();
+        return super.connection();
     }
 
     @Override
@@ -32,6 +41,7 @@ final class PolledConnection extends SessionConnection {
         try {
             while (true) {
                 long askedNanos = System.nanoTime();
+                encoding.renew();
                 PGNotification[] received = physical().getNotifications();
                 if (System.nanoTime() - askedNanos >= networkTimeoutNanos()) {
                     // The driver takes a message that doesn't end for none, and its rest for the next one.

@@ -32,7 +32,8 @@ abstract class SessionConnection {
         return lent;
     }
 
-    final Connection connection() {
+    /** The connection, for the next statement. */
+    Connection connection() {
         return lent.handle();
     }
 

@@ -153,17 +153,26 @@ class DoubtfulSessionTest {
         }
 
         @Test
-        @DisplayName("C07: of two sessions on one backend the earlier learns of the later, and the later can't open")
+        @DisplayName("C07: of two sessions on one backend the earlier learns of the later")
         void sharedBackend() throws Exception {
             Sql.execute(backend, "SELECT set_config('pgleader.session', 'another', false)");
             assertFault(Fault.SHARED_BACKEND, session::check);
             assertFault(Fault.SHARED_BACKEND, () -> session.attempt(List.of(LockKey.of(80))));
             assertFault(Fault.SHARED_BACKEND, () -> session.waitInQueue(LockKey.of(80), Duration.ofMillis(10)));
             assertThat(table.holders(80)).isEmpty();
-            ConnectionSource same = ConnectionSource.of(lending(() -> backend));
-            assertFault(Fault.UNREACHABLE, () -> LockSession.open(same, SETTINGS))
-                    .hasMessageContaining("handed out one connection twice");
         }
+    }
+
+    @Test
+    @DisplayName("C07: a connection that reaches the backend of another session is refused")
+    void backendOfAnother() throws SQLException {
+        Connection backend = SERVER.connect(DATABASE);
+        int pid = Sql.backendPid(backend);
+        Sql.execute(backend, "SELECT set_config('pgleader.session', 'another', false)");
+        ConnectionSource same = ConnectionSource.of(lending(() -> backend));
+        assertFault(Fault.SHARED_BACKEND, () -> LockSession.open(same, SETTINGS))
+                .hasMessageContaining(Integer.toString(pid))
+                .hasMessageContaining("directly");
     }
 
     @Test

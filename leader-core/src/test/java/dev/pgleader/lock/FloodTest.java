@@ -17,7 +17,8 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.ValueSource;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.postgresql.ds.PGSimpleDataSource;
 
 /** A role that may only connect sends more notifications than fit into the heap of those that listen. */
 @Timeout(120)
@@ -39,30 +40,37 @@ class FloodTest {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"disable", "require"})
+    @CsvSource({
+        "disable, false, 7900",
+        "require, false, 7900",
+        "disable, true, 7900",
+        "disable, false, 1",
+        "disable, true, 1"
+    })
     @DisplayName(
-            "R03: 300 MB of notifications in one statement fill no heap of 64 MB, and there is a session afterwards")
-    void flooded(String sslMode) throws Exception {
+            "R03: 40,000 long or 1,500,000 short notifications in one statement fill no heap of 64 MB, and there is a session afterwards")
+    void flooded(String sslMode, boolean overDataSource, int length) throws Exception {
         String url = server.url(PostgresServer.DEFAULT_DATABASE, Map.of("sslmode", sslMode));
         try (JavaProcess process = JavaProcess.builder(FloodedProcess.class)
                 .jvmOption("-Xmx64m")
                 .jvmOption("-XX:+ExitOnOutOfMemoryError")
-                .arguments(url, server.superuser(), server.superuserPassword())
+                .arguments(url, server.superuser(), server.superuserPassword(), Boolean.toString(overDataSource))
                 .start()) {
             process.awaitLine("ready", PATIENCE);
             try (Connection flooder = server.connect(PostgresServer.DEFAULT_DATABASE, "flooder", "")) {
                 Sql.execute(
                         flooder,
-                        "SELECT count(pg_notify('pgleader', n || repeat('x', 7900))) FROM generate_series(1, 40000) AS n");
+                        "SELECT count(pg_notify('pgleader', n || repeat('x', %d))) FROM generate_series(1, %d) AS n"
+                                .formatted(length, length > 1_000 ? 40_000 : 1_500_000));
                 Sql.execute(flooder, "NOTIFY pgleader, 'after the flood'");
             }
             JavaProcess.Line lost = process.awaitLine("lost", PATIENCE);
-            assertThat(lost.text()).contains("more than 8 MiB");
+            assertThat(lost.text()).contains("floods the database");
             process.awaitLineAfter(lost, line -> line.equals("ready"), PATIENCE);
             try (Connection flooder = server.connect(PostgresServer.DEFAULT_DATABASE, "flooder", "")) {
-                Sql.execute(flooder, "NOTIFY pgleader, 'and now?'");
+                Sql.execute(flooder, "NOTIFY pgleader, 'and what is now?'");
             }
-            process.awaitLine("heard and now\\?", PATIENCE);
+            process.awaitLine("heard and what is now\\?", PATIENCE);
         }
     }
 
@@ -73,7 +81,13 @@ class FloodTest {
 
         public static void main(String[] arguments) throws Exception {
             JavaProcess.exitWithParent();
-            ConnectionSource source = ConnectionSource.of(arguments[0], arguments[1], arguments[2]);
+            PGSimpleDataSource dataSource = new PGSimpleDataSource();
+            dataSource.setUrl(arguments[0]);
+            dataSource.setUser(arguments[1]);
+            dataSource.setPassword(arguments[2]);
+            ConnectionSource source = Boolean.parseBoolean(arguments[3])
+                    ? ConnectionSource.of(dataSource)
+                    : ConnectionSource.of(arguments[0], arguments[1], arguments[2]);
             Settings settings = new Settings("flooded", Duration.ofSeconds(20), Duration.ofSeconds(5), true);
             while (true) {
                 LockSession session = LockSession.open(source, settings);
@@ -92,7 +106,9 @@ class FloodTest {
             long checked = System.nanoTime();
             while (true) {
                 for (LockSession.Notification heard : session.awaitNotifications(TimeUnit.MILLISECONDS.toNanos(500))) {
-                    System.out.println("heard " + heard.payload());
+                    if (heard.payload().length() > 8) {
+                        System.out.println("heard " + heard.payload());
+                    }
                 }
                 if (System.nanoTime() - checked > TimeUnit.MILLISECONDS.toNanos(500)) {
                     session.check();

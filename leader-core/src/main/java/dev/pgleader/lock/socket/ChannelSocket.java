@@ -40,8 +40,8 @@ import org.jspecify.annotations.Nullable;
 public final class ChannelSocket extends Socket {
 
     private static final int READ_AHEAD_BYTES = 16 * 1024;
-    /** An answer is far shorter: a hundred thousand keys take less. */
-    private static final int LONGEST_ANSWER_BYTES = 8 * 1024 * 1024;
+    /** An answer about fifty thousand keys is shorter; as notifications, each of few bytes, it takes eight times the memory. */
+    private static final int LONGEST_ANSWER_BYTES = 2 * 1024 * 1024;
     /** With this timeout the driver looks whether there is another message; it bears to be told that there is none. */
     private static final int LOOKING_TIMEOUT_MILLIS = 1;
 
