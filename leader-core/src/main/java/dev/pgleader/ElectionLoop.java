@@ -197,7 +197,7 @@ final class ElectionLoop {
                 apply(candidate, reported);
             }
             Long dueAt = candidate.state().dueAt();
-            if (dueAt != null && isDue(dueAt)) {
+            if (dueAt != null && now - dueAt >= 0) {
                 apply(candidate, new CandidateState.Tick());
             }
             if (candidate.condition.takeAnswer()) {
@@ -229,7 +229,7 @@ final class ElectionLoop {
     // ---- the session
 
     private void openSessionIfDue() {
-        if (candidates.isEmpty() || !isDue(keeper.nextOpenAt()) || !keeper.open()) {
+        if (candidates.isEmpty() || !keeper.isOpeningDue() || !keeper.open()) {
             return;
         }
         long openedAt = now();
@@ -416,7 +416,8 @@ final class ElectionLoop {
             return;
         }
         long now = now();
-        Set<LockKey> competing = Set.copyOf(candidates.keysOf(candidate -> candidate.state().wantsLock(now)));
+        Set<LockKey> competing =
+                Set.copyOf(candidates.keysOf(candidate -> candidate.state().wantsLock(now)));
         ElectionMessages.Heard heard = messages.receive(notifications, competing, now);
         if (!heard.look().isEmpty()) {
             schedule.hinted(now);
@@ -445,7 +446,7 @@ final class ElectionLoop {
     /** Asks whoever leads to resign, in this turn or not at all. */
     void requestResignation(Candidate candidate, CompletableFuture<Void> sent) {
         messages.requestResignation(candidate.key, wasSent -> {
-            candidate.futures.settle(sent, wasSent ? null : noSession("The request to resign couldn't be sent"));
+            candidate.futures.settle(sent, wasSent ? null : keeper.noSession("The request to resign couldn't be sent"));
         });
         if (keeper.session() == null) {
             messages.forget();
@@ -466,7 +467,7 @@ final class ElectionLoop {
             return;
         }
         if (keeper.session() == null) {
-            reads.failed(noSession("Who leads can't be asked"));
+            reads.failed(keeper.noSession("Who leads can't be asked"));
         }
         inTurn(true, session -> {
             try {
@@ -478,21 +479,10 @@ final class ElectionLoop {
         });
     }
 
-    private LockSessionException noSession(String what) {
-        Problem problem = keeper.view().problem();
-        Fault fault = problem == null || problem.fault() == null ? Fault.UNREACHABLE : problem.fault();
-        String why = problem == null ? "there is no session now" : problem.message();
-        return new LockSessionException(fault, what + ": " + why);
-    }
-
     // ---- time
 
     private long now() {
         return surroundings.ticker().nanos();
-    }
-
-    private boolean isDue(long at) {
-        return now() - at >= 0;
     }
 
     private long waitNanos() {

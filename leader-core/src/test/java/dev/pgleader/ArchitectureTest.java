@@ -166,8 +166,9 @@ class ArchitectureTest {
 
     @Test
     void linesOfCodeAreCountedWithoutTheRest() {
-        assertThat(codeLines(
-                        "package a;\n\nimport b.C;\n\n/**\n * text\n */\nclass A { // text\n    // text\n    int a;\n}\n"))
+        assertThat(
+                        codeLines(
+                                "package a;\n\nimport b.C;\n\n/**\n * text\n */\nclass A { // text\n    // text\n    int a;\n}\n"))
                 .isEqualTo(3);
     }
 

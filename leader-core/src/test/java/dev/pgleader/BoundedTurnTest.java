@@ -81,7 +81,8 @@ class BoundedTurnTest extends ElectionTest {
     @Test
     void norDoAllOfThemTogether() {
         List<Duration> checks = checksUnder(
-                candidate -> List.of(Call.values()).forEach(each -> each.call.accept(candidate)), Duration.ofSeconds(60));
+                candidate -> List.of(Call.values()).forEach(each -> each.call.accept(candidate)),
+                Duration.ofSeconds(60));
         assertOnTime(checks);
     }
 

@@ -140,7 +140,9 @@ class CampaignConditionTest extends ElectionTest {
     @Test
     void whateverItThrowsCountsAsNo() {
         Throwable[] failures = {
-            new IllegalStateException("scripted"), new StackOverflowError("scripted"), new java.io.IOException("scripted")
+            new IllegalStateException("scripted"),
+            new StackOverflowError("scripted"),
+            new java.io.IOException("scripted")
         };
         int[] times = {0};
         ScriptedCandidate candidate = election.candidate(1, () -> {

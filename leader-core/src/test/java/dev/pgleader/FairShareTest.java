@@ -218,7 +218,8 @@ class FairShareTest {
     void withoutAChangeOfMembersNothingMoves() {
         Set<LockKey> led = keys(0, 15);
         for (int interval = 1; interval <= 60; interval++) {
-            assertThat(share.surplus(led, 30, 2, after(interval * INTERVAL.toMillis()))).isEmpty();
+            assertThat(share.surplus(led, 30, 2, after(interval * INTERVAL.toMillis())))
+                    .isEmpty();
         }
     }
 }

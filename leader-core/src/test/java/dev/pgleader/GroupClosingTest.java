@@ -127,7 +127,8 @@ class GroupClosingTest {
             }
             return session(settings);
         });
-        LeaderElector elector = group.elector("closing").listener(listener(false)).build();
+        LeaderElector elector =
+                group.elector("closing").listener(listener(false)).build();
         elector.start();
         opening.await();
         assertThat(timed(group::close)).isLessThan(PATIENCE);

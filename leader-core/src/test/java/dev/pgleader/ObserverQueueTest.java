@@ -43,7 +43,9 @@ class ObserverQueueTest {
         queue.tellClosed();
         executor.runAll();
         assertThat(heard).filteredOn("checked"::equals).hasSize(ObserverQueue.CAPACITY);
-        assertThat(heard).containsOnlyOnce("lost " + (86_402 - ObserverQueue.CAPACITY)).endsWith("closed");
+        assertThat(heard)
+                .containsOnlyOnce("lost " + (86_402 - ObserverQueue.CAPACITY))
+                .endsWith("closed");
         heard.clear();
         queue.tell(ObserverQueueTest::check);
         executor.runAll();

@@ -124,12 +124,15 @@ class ProcessPovertyTest {
 
         private boolean lastIs(String what) {
             return !callbacks.isEmpty()
-                    && callbacks.get(callbacks.size() - 1).equals(what + " " + candidate.standing().terms());
+                    && callbacks
+                            .get(callbacks.size() - 1)
+                            .equals(what + " " + candidate.standing().terms());
         }
 
         void close() {
             candidate.stop(run);
-            requests.signal(candidate, new CandidateState.Close(OPTIONS.revokeTimeout().toNanos()));
+            requests.signal(
+                    candidate, new CandidateState.Close(OPTIONS.revokeTimeout().toNanos()));
         }
 
         @Override
@@ -159,7 +162,10 @@ class ProcessPovertyTest {
                 }
                 last = term;
             }
-            assertThat(callbacks).as("callbacks of %s", name).containsAll(wanted).doesNotHaveDuplicates();
+            assertThat(callbacks)
+                    .as("callbacks of %s", name)
+                    .containsAll(wanted)
+                    .doesNotHaveDuplicates();
         }
     }
 
@@ -173,7 +179,10 @@ class ProcessPovertyTest {
         }
         all.forEach(Poor::enter);
         for (Poor poor : all) {
-            await(poor.name).atMost(PATIENCE).pollInterval(Duration.ofMillis(20)).until(poor::isRich);
+            await(poor.name)
+                    .atMost(PATIENCE)
+                    .pollInterval(Duration.ofMillis(20))
+                    .until(poor::isRich);
         }
         for (Poor poor : all) {
             assertThat(poor.sessions)

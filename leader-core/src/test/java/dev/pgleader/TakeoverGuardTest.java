@@ -59,12 +59,11 @@ class TakeoverGuardTest {
     @ParameterizedTest
     @ValueSource(strings = {"restarted", "recovered from a crash", "promoted"})
     void anotherRunThanBeforeIsWaitedForALeaseWhateverItsAge(String what) {
-        ServerRun second =
-                switch (what) {
-                    case "restarted" -> new ServerRun("2026-06-01", "2026-01-02", 1);
-                    case "recovered from a crash" -> new ServerRun("2026-01-01", "2026-06-01", 1);
-                    default -> new ServerRun("2026-01-01", "2026-01-02", 2);
-                };
+        ServerRun second = switch (what) {
+            case "restarted" -> new ServerRun("2026-06-01", "2026-01-02", 1);
+            case "recovered from a crash" -> new ServerRun("2026-01-01", "2026-06-01", 1);
+            default -> new ServerRun("2026-01-01", "2026-01-02", 2);
+        };
         TakeoverGuard guard = guard(TakeoverDelay.AUTO);
         guard.opened(facts(FIRST, OLD), NOW);
         guard.opened(facts(second, OLD), NOW + 500);
@@ -97,7 +96,9 @@ class TakeoverGuardTest {
             assertThat(waits(guard, NOW)).isZero();
         }
         guard.opened(facts(new ServerRun("2026-01-01", "2026-01-02", 6), OLD), NOW);
-        assertThat(waits(guard, NOW)).as("from 5 to 6, with an unknown one between").isEqualTo(LEASE);
+        assertThat(waits(guard, NOW))
+                .as("from 5 to 6, with an unknown one between")
+                .isEqualTo(LEASE);
     }
 
     /** R13. */

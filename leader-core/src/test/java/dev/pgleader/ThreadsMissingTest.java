@@ -73,8 +73,9 @@ class ThreadsMissingTest extends ElectionTest {
     @Test
     void callbacksThatHangAreAProblemOfTheStatusSinceTheTermEnded() {
         ScriptedCandidate candidate = election.leader();
-        election.session().checks.add(ScriptedSession.fault(
-                dev.pgleader.lock.LockSessionException.Fault.CONNECTION_LOST));
+        election.session()
+                .checks
+                .add(ScriptedSession.fault(dev.pgleader.lock.LockSessionException.Fault.CONNECTION_LOST));
         election.turnAfter(CHECK_INTERVAL);
         long endedAt = election.ticker.nanos();
         election.turnAfter(PATIENCE.minusMillis(1));

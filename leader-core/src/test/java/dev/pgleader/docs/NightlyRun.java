@@ -27,7 +27,8 @@ public class NightlyRun implements LeadershipListener {
 
     @Override
     public void onElected(Leadership leadership) {
-        System.out.println(LocalTime.now(ZoneId.systemDefault()).truncatedTo(MILLIS) + " leads, term " + leadership.term());
+        System.out.println(
+                LocalTime.now(ZoneId.systemDefault()).truncatedTo(MILLIS) + " leads, term " + leadership.term());
     }
 
     @Override
