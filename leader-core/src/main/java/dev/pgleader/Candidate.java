@@ -22,11 +22,13 @@ final class Candidate {
     /**
      * What the world sees of a candidate.
      *
+     * @param run the run that it is in, or else the last one
      * @param leadership the current term; null if it doesn't lead
      * @param lease the lease that {@code isLeader()} asks; never valid without a term
      * @param problem what is wrong with its callbacks; null if nothing is
      */
     record Standing(
+            CandidateRun run,
             LeaderStatus.Role role,
             boolean paused,
             long terms,
@@ -79,9 +81,8 @@ final class Candidate {
     /** What to tell the others when its lock has been released; null if the lock isn't to be released. */
     private @Nullable Notice farewell;
 
-    private volatile CandidateRun run = CandidateRun.over();
     private volatile Standing standing =
-            new Standing(LeaderStatus.Role.STOPPED, false, 0, null, Lease.NONE, null, null, null);
+            new Standing(CandidateRun.over(), LeaderStatus.Role.STOPPED, false, 0, null, Lease.NONE, null, null, null);
 
     /**
      * A candidate that takes no part yet.
@@ -120,7 +121,7 @@ final class Candidate {
     void stop(CandidateRun leaving) {
         synchronized (leaving) {
             leaving.stop();
-            if (run == leaving) {
+            if (run() == leaving) {
                 standing.lease().revoke();
             }
         }
@@ -142,20 +143,19 @@ final class Candidate {
 
     /** Takes part from now on. */
     void begin(CandidateRun next, boolean paused, long now) {
-        run = next;
         boolean drained = calls.reports().isDrained(state.terms());
         state = CandidateState.start(state.terms(), paused, drained, now);
         condition.forget();
-        publish();
+        publish(next, standing.problem());
     }
 
     /** Whether it competes now, as far as its condition has said so far. */
     boolean campaigns(long now) {
-        return condition.holds() && !run.isStopping() && state.wantsLock(now);
+        return condition.holds() && !isStopping() && state.wantsLock(now);
     }
 
     boolean isStopping() {
-        return run.isStopping();
+        return run().isStopping();
     }
 
     /**
@@ -307,7 +307,7 @@ final class Candidate {
     }
 
     CandidateRun run() {
-        return run;
+        return standing.run();
     }
 
     // ---- what the world sees
@@ -319,6 +319,7 @@ final class Candidate {
             return;
         }
         standing = new Standing(
+                shown.run(),
                 shown.role(),
                 shown.paused(),
                 shown.terms(),
@@ -340,7 +341,7 @@ final class Candidate {
         if (problem == null
                 ? shown != null
                 : shown == null || !problem.message().equals(shown.message())) {
-            publish(problem);
+            publish(run(), problem);
         }
     }
 
@@ -361,13 +362,14 @@ final class Candidate {
     }
 
     private void publish() {
-        publish(standing.problem());
+        publish(run(), standing.problem());
     }
 
-    private void publish(@Nullable Problem problem) {
+    private void publish(CandidateRun current, @Nullable Problem problem) {
         Term last = term;
         Leadership leadership = last == null || last.endedBy != null ? null : last.leadership;
         Standing next = new Standing(
+                current,
                 role(state.phase()),
                 state.paused(),
                 state.terms(),
@@ -376,7 +378,6 @@ final class Candidate {
                 last == null ? null : last.endedBy == null ? standing.lastRevocation() : last.endedBy,
                 standing.knownLeader(),
                 problem);
-        CandidateRun current = run;
         synchronized (current) {
             if (current.isStopping()) {
                 next.lease().revoke();

@@ -191,7 +191,7 @@ final class ElectionLoop {
                 apply(candidate, reported);
             }
             Long dueAt = candidate.state().dueAt();
-            if (dueAt != null && isDue(dueAt)) {
+            if (dueAt != null && now - dueAt >= 0) {
                 apply(candidate, new CandidateState.Tick());
             }
             if (candidate.condition.takeAnswer()) {
@@ -223,7 +223,7 @@ final class ElectionLoop {
     // ---- the session
 
     private void openSessionIfDue() {
-        if (candidates.isEmpty() || !isDue(keeper.nextOpenAt()) || !keeper.open()) {
+        if (candidates.isEmpty() || !keeper.isOpeningDue() || !keeper.open()) {
             return;
         }
         long openedAt = now();
@@ -477,10 +477,6 @@ final class ElectionLoop {
 
     private long now() {
         return surroundings.ticker().nanos();
-    }
-
-    private boolean isDue(long at) {
-        return now() - at >= 0;
     }
 
     private long waitNanos() {

@@ -117,4 +117,21 @@ class BoundedTurnTest extends ElectionTest {
         assertThat(election.journal()).containsExactly("check", "look [bigint:1]");
         assertThat(found).isDone();
     }
+
+    /** However much there is to do in a turn, nothing more begins once a check is due. */
+    @Test
+    void nothingBeginsBeforeACheckThatHasBecomeDueInTheTurn() {
+        ScriptedCandidate leader = election.leader();
+        election.admitFollower(2);
+        election.turn();
+        election.ticker.advance(CHECK_INTERVAL.minus(ROUND_TRIP.dividedBy(2)));
+        election.hearFrom(9_000, "resign bigint:1");
+        election.journal();
+        election.session().onRoundTrip = () -> election.ticker.advance(ROUND_TRIP);
+        var unused = leader.findLeader();
+        var alsoUnused = leader.requestResignation();
+        election.turn();
+        election.turn();
+        assertThat(election.journal()).startsWith("look [bigint:1]", "check");
+    }
 }

@@ -277,4 +277,19 @@ class ClosingTest extends ElectionTest {
         election.run(Duration.ofMillis(2));
         assertThat(candidate.left).isCompleted();
     }
+
+    /** R17: the caller is faster than what the election thread is about to publish. */
+    @Test
+    void aTermThatBeginsTogetherWithAStopIsNeverValid() {
+        ScriptedCandidate candidate = election.follower();
+        candidate.revoke();
+        Candidate.Rules rules = Candidate.Rules.of(election.options, election.ticker);
+        candidate.candidate.apply(
+                new CandidateState.LockTaken(election.ticker.nanos()), rules, election.ticker.now());
+        assertThat(candidate.role()).isEqualTo(LeaderStatus.Role.LEADER);
+        assertThat(candidate.leads()).isFalse();
+        assertThat(candidate.trustedLeadership()).isEmpty();
+        election.callbacks.runAll();
+        assertThat(election.journal()).doesNotContain("onElected 1");
+    }
 }
