@@ -111,14 +111,6 @@ final class SessionKeeper {
         return surroundings.ticker().nanos() - nextOpenAt >= 0;
     }
 
-    /** Why something can't be asked or told now. */
-    LockSessionException noSession(String what) {
-        Problem problem = view.problem();
-        Fault fault = problem == null || problem.fault() == null ? Fault.UNREACHABLE : problem.fault();
-        String why = problem == null ? "there is no session now" : problem.message();
-        return new LockSessionException(fault, what + ": " + why);
-    }
-
     /** Opens a session; if that fails, there is none, and the next attempt is due later. Returns whether there is one. */
     boolean open() {
         long startedAt = surroundings.ticker().nanos();

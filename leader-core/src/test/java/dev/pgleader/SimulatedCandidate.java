@@ -242,7 +242,7 @@ final class SimulatedCandidate {
             if (!node.down) {
                 require(!inCallback && told == leadership && !leadership.isValid(), "is revoked " + leadership);
                 if (simulation.rules.has(Simulation.Flaw.DRAINED_AT_ONCE)) {
-                    candidate.reports.drained(leadership.term());
+                    candidate.calls.reports().drained(leadership.term());
                 }
                 try {
                     callBack("onRevoked, " + reason.name());
