@@ -129,7 +129,7 @@ class BoundedTurnTest extends ElectionTest {
         election.journal();
         election.session().onRoundTrip = () -> election.ticker.advance(ROUND_TRIP);
         var unused = leader.findLeader();
-        var alsoUnused = leader.requestResignation();
+        var unusedToo = leader.requestResignation();
         election.turn();
         election.turn();
         assertThat(election.journal()).startsWith("look [bigint:1]", "check");
