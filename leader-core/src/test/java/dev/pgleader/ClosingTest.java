@@ -284,8 +284,7 @@ class ClosingTest extends ElectionTest {
         ScriptedCandidate candidate = election.follower();
         candidate.revoke();
         Candidate.Rules rules = Candidate.Rules.of(election.options, election.ticker);
-        candidate.candidate.apply(
-                new CandidateState.LockTaken(election.ticker.nanos()), rules, election.ticker.now());
+        candidate.candidate.apply(new CandidateState.LockTaken(election.ticker.nanos()), rules, election.ticker.now());
         assertThat(candidate.role()).isEqualTo(LeaderStatus.Role.LEADER);
         assertThat(candidate.leads()).isFalse();
         assertThat(candidate.trustedLeadership()).isEmpty();

@@ -57,8 +57,10 @@ class WorkWhileLeaderTest {
 
     @Test
     void theWorkHearsOfTheEndBeforeItsListenerDoes() throws Exception {
+        CountDownLatch working = new CountDownLatch(1);
         CountDownLatch interrupted = new CountDownLatch(1);
         workWhileLeader(leadership -> {
+                    working.countDown();
                     try {
                         new CountDownLatch(1).await();
                     } finally {
@@ -66,6 +68,7 @@ class WorkWhileLeaderTest {
                     }
                 })
                 .onElected(term);
+        working.await();
         lease.revoke();
         term.completeRevoked(RevocationReason.RESIGNED);
         interrupted.await();
