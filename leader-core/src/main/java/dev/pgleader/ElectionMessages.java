@@ -13,6 +13,7 @@ import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import java.util.function.Consumer;
@@ -45,6 +46,9 @@ final class ElectionMessages {
 
     private final Map<LockKey, List<Consumer<Boolean>>> requests = new LinkedHashMap<>();
     private final Map<LockKey, LeaderInfo> leaders = new HashMap<>();
+    /** The backends of this instance's own role that were seen to hold a lock: only such a one can vouch for its release. */
+    private final Map<LockKey, Integer> trustedHolders = new HashMap<>();
+
     private final Map<LockKey, Long> vouchedUntil = new HashMap<>();
     /** Until when a notice that comes after the grant may still vouch for the former leader. */
     private final Map<LockKey, Long> vouchableUntil = new HashMap<>();
@@ -115,6 +119,7 @@ final class ElectionMessages {
     void forget() {
         outbox.clear();
         leaders.clear();
+        trustedHolders.clear();
         vouchedUntil.clear();
         vouchableUntil.clear();
         requestedBy.clear();
@@ -134,6 +139,11 @@ final class ElectionMessages {
     /** The server shows that somebody else holds the lock; returns who leads, then. */
     LeaderInfo saw(LockKey key, Holder holder) {
         vouchedUntil.remove(key);
+        if (holder.isOfSameRole()) {
+            trustedHolders.put(key, holder.backendPid());
+        } else {
+            trustedHolders.remove(key);
+        }
         LeaderInfo known = leaders.get(key);
         if (known != null && known.backendPid() == holder.backendPid()) {
             return known;
@@ -155,6 +165,7 @@ final class ElectionMessages {
     /** The term that this instance led is over. */
     void noLongerLeads(LockKey key) {
         leaders.remove(key);
+        trustedHolders.remove(key);
     }
 
     /** Whether the former leader of a lock that was just granted has released it in order, with nobody leading in between. */
@@ -183,8 +194,8 @@ final class ElectionMessages {
             }
             return;
         }
-        LeaderInfo leader = leaders.get(key);
-        boolean fromLeader = leader != null && leader.backendPid() == senderPid;
+        // A stranger that took the key says nothing about the leader before it.
+        boolean fromLeader = Objects.equals(trustedHolders.get(key), senderPid);
         boolean competes = competing.contains(key);
         if (competes) {
             heard.look().add(key);

@@ -413,6 +413,20 @@ class ElectionMessagesTest extends ElectionTest {
             assertThat(candidate.leads()).isFalse();
         }
 
+        /** A stranger may take the key itself: then it's the holder, and its word is worth nothing all the same. */
+        @Test
+        void notIfTheSenderIsAStrangerThatHeldTheLock() {
+            use(ElectorOptions.builder().takeoverDelay(TakeoverDelay.of(Duration.ofSeconds(20))));
+            ScriptedCandidate candidate = election.follower();
+            election.server.freeAll();
+            election.server.take(candidate.key, new Holder(4712, "pg-leader/stranger", false));
+            election.turnAfter(RETRY_INTERVAL);
+            election.server.freeAll();
+            election.hearFrom(4712, "released bigint:1");
+            election.turn();
+            assertThat(candidate.role()).isEqualTo(LeaderStatus.Role.TAKING_OVER);
+        }
+
         @Test
         void ifItsSenderWasSeenToHoldTheLock() {
             ScriptedCandidate candidate = follower();

@@ -149,7 +149,7 @@ class LeaderOnlyTermTest {
     @DisplayName("Rule 9: the term lasts until a blocking, an @Async, a future's or a publisher's call has ended")
     void theTermLastsUntilTheCallHasEnded() {
         run((context, proxy, target) -> {
-            CompletableFuture.runAsync(() -> {
+            var unused = CompletableFuture.runAsync(() -> {
                 try {
                     proxy.blocking();
                 } catch (InterruptedException e) {
