@@ -63,7 +63,7 @@ interface Backoff {
     /** Whether to try again soon makes no difference, before somebody has changed something. */
     private static boolean needsMending(Fault fault) {
         return switch (fault) {
-            case SHARED_BACKEND, LOCKS_NOT_REAL, LEASE_NOT_ENFORCED, UNSUPPORTED_SERVER -> true;
+            case LOGIN_REFUSED, SHARED_BACKEND, LOCKS_NOT_REAL, LEASE_NOT_ENFORCED, UNSUPPORTED_SERVER -> true;
             default -> false;
         };
     }

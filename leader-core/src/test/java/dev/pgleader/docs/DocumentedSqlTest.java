@@ -201,6 +201,7 @@ class DocumentedSqlTest {
         assumeTrue(Psql.isInstalled(), "psql isn't installed (Debian: postgresql-client)");
         instances.add(new Instance("first"));
         Instance leader = leader();
+        int pid = leader.backendPid();
         String output = Psql.run(
                 SERVER,
                 DATABASE,
@@ -209,7 +210,7 @@ class DocumentedSqlTest {
                 ":who_leads\n:since_when\n:why_not\n:everybody\n:is_it_safe\n:end_its_session\n");
         assertThat(output)
                 .contains("The key is " + KEY, "pg-leader/first holds the lock and is well", "yes: the leader is well")
-                .contains(Integer.toString(leader.backendPid()))
+                .contains(Integer.toString(pid))
                 .doesNotContain("ERROR");
         eventually().until(() -> leader.revocations.contains(RevocationReason.SESSION_LOST));
     }
@@ -220,7 +221,7 @@ class DocumentedSqlTest {
         psql.run(runbook);
         Sql.execute(psql.connection(), "SET search_path = " + HOSTILE_PATH);
         assertThatThrownBy(() -> psql.run(
-                        psql.variable("who_leads").replace("pg_catalog.current_database", "current_database") + "\n"))
+                        psql.variable("why_not").replace("pg_catalog.pg_is_in_recovery", "pg_is_in_recovery") + "\n"))
                 .hasMessageContaining("fired");
         assertThat(hostile.fired()).isGreaterThan(firedBefore);
         firedBefore = hostile.fired();

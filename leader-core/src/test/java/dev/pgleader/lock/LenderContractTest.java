@@ -30,6 +30,7 @@ import java.util.Set;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
@@ -40,6 +41,7 @@ import org.junit.jupiter.params.Parameter;
 import org.junit.jupiter.params.ParameterizedClass;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
+import org.junit.jupiter.params.provider.MethodSource;
 import org.junit.jupiter.params.provider.ValueSource;
 import org.postgresql.PGConnection;
 import org.postgresql.jdbc.PgConnection;
@@ -158,16 +160,19 @@ class LenderContractTest {
         await().atMost(PATIENCE).until(() -> table.sessions("pg-leader/").isEmpty());
     }
 
+    private final AtomicInteger elected = new AtomicInteger();
     private final AtomicInteger revoked = new AtomicInteger();
 
-    private LeaderElector lead(Lender.Open open) throws InterruptedException {
+    private LeaderElector lead(Lender.Open open) {
         LeaderElector elector = LeaderElector.builder()
                 .connectTo(ConnectionSource.of(open.dataSource()))
                 .key(key)
                 .options(FAST)
                 .listener(new LeadershipListener() {
                     @Override
-                    public void onElected(Leadership leadership) {}
+                    public void onElected(Leadership leadership) {
+                        elected.incrementAndGet();
+                    }
 
                     @Override
                     public void onRevoked(Leadership leadership, RevocationReason reason) {
@@ -175,9 +180,15 @@ class LenderContractTest {
                     }
                 })
                 .build();
+        int terms = elected.get();
         elector.start();
-        assertThat(elector.awaitLeadership(PATIENCE)).isPresent();
+        awaitElections(terms + 1);
         return elector;
+    }
+
+    /** A term that ends before its listener heard of it isn't told at all, so this waits until it has. */
+    private void awaitElections(int count) {
+        await().atMost(PATIENCE).until(() -> elected.get() == count);
     }
 
     @DisplayName("N05: electors that lead, lose their session, lead again and close cost no slot")
@@ -190,7 +201,8 @@ class LenderContractTest {
                 try (LeaderElector elector = lead(open)) {
                     SERVER.terminateBackend(table.awaitHolder(key.bits(), PATIENCE));
                     await().atMost(PATIENCE).until(() -> revoked.get() == 2 * rounds - 1);
-                    assertThat(elector.awaitLeadership(PATIENCE)).isPresent();
+                    awaitElections(2 * rounds);
+                    assertThat(elector.isLeader()).isTrue();
                 }
                 assertThat(revoked).hasValue(2 * rounds);
             }
@@ -386,11 +398,16 @@ class LenderContractTest {
         }
     }
 
+    /** With all of them it takes minutes: the long lane has them. */
+    static Stream<Lender> otherPools() {
+        Stream<Lender> all = Stream.of(
+                Lender.AGROAL, Lender.C3P0, Lender.DBCP2, Lender.TOMCAT, Lender.TOMCAT_BEFORE_11_0_22, Lender.DRUID);
+        return Boolean.getBoolean("lender.all") ? all : all.limit(2);
+    }
+
     @DisplayName("N05: each pool gets its slot back through each wrapper, too")
     @ParameterizedTest
-    @EnumSource(
-            value = Lender.class,
-            names = {"AGROAL", "C3P0", "DBCP2", "TOMCAT", "TOMCAT_BEFORE_11_0_22", "DRUID"})
+    @MethodSource("otherPools")
     void aroundOtherPools(Lender pool) throws Exception {
         assumeThat(lender.isWrapper()).isTrue();
         try (Lender.Open open = lender.around(pool, url(), 1)) {

@@ -153,7 +153,7 @@ class SharedServerTest {
             assertThat(session.check()).contains(PAIR);
             session.release(List.of(PAIR));
             assertThat(session.attempt(List.of(KEY)).holders())
-                    .containsEntry(KEY, new Holder(holder.facts().backendPid(), "pg-leader/shared"));
+                    .containsEntry(KEY, new Holder(holder.facts().backendPid(), "pg-leader/shared", false));
         }
         session.close();
         holder.close();

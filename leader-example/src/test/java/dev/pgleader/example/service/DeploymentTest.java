@@ -64,8 +64,7 @@ class DeploymentTest {
     @Test
     void thePhaseOfTheShutdownLeavesTheElectionItsTime() {
         ElectorOptions options = service.elector().options();
-        Duration closeBound =
-                options.revokeTimeout().plus(options.healthCheckTimeout().multipliedBy(4));
+        Duration closeBound = options.closeTimeout();
         assertThat(phase()).isGreaterThan(closeBound);
         assertThat(Path.of("src/main/resources/application.yaml"))
                 .content()
