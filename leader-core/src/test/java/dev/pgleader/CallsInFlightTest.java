@@ -229,8 +229,8 @@ class CallsInFlightTest {
                         () -> leader.runIfLeader(outer -> {
                             assertThat(leader.runIfLeader(inner -> {})).isTrue();
                             end.accept(leader);
-                            lockHeld.set(leader.status().role() == LeaderStatus.Role.RESIGNING
-                                    || leader.status().role() == LeaderStatus.Role.REVOKING);
+                            LeaderStatus.Role role = leader.status().role();
+                            lockHeld.set(role == LeaderStatus.Role.RESIGNING || role == LeaderStatus.Role.REVOKING);
                         }),
                         THREADS);
                 assertThat(done.get(30, TimeUnit.SECONDS)).isTrue();

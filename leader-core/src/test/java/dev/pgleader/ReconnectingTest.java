@@ -132,7 +132,7 @@ class ReconnectingTest extends ElectionTest {
     @ParameterizedTest
     @EnumSource(
             value = Fault.class,
-            names = {"UNREACHABLE", "LOGIN_REFUSED", "CONNECTION_LOST", "TIMEOUT", "STANDBY", "READ_ONLY"})
+            names = {"UNREACHABLE", "CONNECTION_LOST", "TIMEOUT", "STANDBY", "READ_ONLY"})
     void theDelayStaysAtOneRetryIntervalWhileOnlyTheServerCanMendIt(Fault fault) {
         Backoff backoff = Backoff.of(ElectorOptions.defaults());
         List<Long> millis = new ArrayList<>();
@@ -146,7 +146,7 @@ class ReconnectingTest extends ElectionTest {
     @ParameterizedTest
     @EnumSource(
             value = Fault.class,
-            names = {"SHARED_BACKEND", "LOCKS_NOT_REAL", "LEASE_NOT_ENFORCED", "UNSUPPORTED_SERVER"})
+            names = {"LOGIN_REFUSED", "SHARED_BACKEND", "LOCKS_NOT_REAL", "LEASE_NOT_ENFORCED", "UNSUPPORTED_SERVER"})
     void theDelayGrowsToItsLimitWhileAPersonHasSomethingToMend(Fault fault) {
         Backoff backoff = Backoff.of(ElectorOptions.defaults());
         List<Long> millis = new ArrayList<>();
