@@ -237,14 +237,14 @@ class SharedServerTest {
                 int count = 0;
                 while (!Thread.currentThread().isInterrupted()) {
                     // Rarely enough for a second look to pass.
-                    Sql.execute(cancelling, "SELECT pg_cancel_backend(" + pid + "), pg_sleep(0.05)");
+                    Sql.execute(cancelling, "SELECT pg_cancel_backend(" + pid + "), pg_sleep(0.3)");
                     count++;
                 }
                 return count;
             });
             List<LockKey> many =
                     LongStream.range(1000, 2000).mapToObj(LockKey::of).toList();
-            for (int round = 0; round < 150 && !cancels.isDone(); round++) {
+            for (int round = 0; round < 400 && !cancels.isDone(); round++) {
                 assertThat(session.check()).containsExactly(kept);
                 Set<LockKey> granted = session.attempt(many).granted();
                 assertThat(session.check()).hasSize(granted.size() + 1).containsAll(granted);
