@@ -69,7 +69,4 @@ public abstract sealed class ConnectionSource permits DirectConnectionSource, Da
      * @param networkTimeout the bound of the connect and of each read while logging in, where the source can set it
      */
     abstract SessionConnection open(Duration networkTimeout) throws SQLException;
-
-    /** Whether a second connection, beside the one that is open, is to be had without taking it from the application. */
-    abstract boolean canOpenSecond();
 }

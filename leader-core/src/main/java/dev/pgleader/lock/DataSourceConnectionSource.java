@@ -20,11 +20,6 @@ final class DataSourceConnectionSource extends ConnectionSource {
     }
 
     @Override
-    boolean canOpenSecond() {
-        return false;
-    }
-
-    @Override
     public String toString() {
         return "DataSource " + dataSource.getClass().getName();
     }

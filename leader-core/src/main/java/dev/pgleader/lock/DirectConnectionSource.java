@@ -172,11 +172,6 @@ final class DirectConnectionSource extends ConnectionSource {
     }
 
     @Override
-    boolean canOpenSecond() {
-        return true;
-    }
-
-    @Override
     public String toString() {
         return address;
     }

@@ -5,7 +5,6 @@ import dev.pgleader.lock.socket.ChannelSocket;
 import java.io.IOException;
 import java.sql.SQLException;
 import java.util.List;
-import java.util.OptionalInt;
 import org.postgresql.PGNotification;
 import org.postgresql.util.PSQLState;
 import org.slf4j.Logger;
@@ -46,11 +45,6 @@ final class SelectedConnection extends SessionConnection {
                     "The connection was closed while it waited", PSQLState.CONNECTION_FAILURE.getState(), e);
         }
         return ofOurChannel(physical().getNotifications(READ_WHAT_CAME_MILLIS));
-    }
-
-    @Override
-    OptionalInt localPort() {
-        return OptionalInt.of(socket.getLocalPort());
     }
 
     @Override

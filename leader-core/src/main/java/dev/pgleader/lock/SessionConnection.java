@@ -5,7 +5,6 @@ import java.sql.Connection;
 import java.sql.SQLException;
 import java.util.Arrays;
 import java.util.List;
-import java.util.OptionalInt;
 import org.postgresql.PGNotification;
 import org.postgresql.jdbc.PgConnection;
 import org.postgresql.util.HostSpec;
@@ -46,16 +45,6 @@ abstract class SessionConnection {
         HostSpec server = physical().getQueryExecutor().getHostSpec();
         String host = server.getHost();
         return (host.contains(":") && !host.startsWith("[") ? "[" + host + "]" : host) + ":" + server.getPort();
-    }
-
-    /**
-     * The local port of the connection. A server that sees a client with this very port talks to nobody in between that
-     * shares its connections.
-     *
-     * @return empty where the driver made the socket, which doesn't tell
-     */
-    OptionalInt localPort() {
-        return OptionalInt.empty();
     }
 
     /**
