@@ -250,7 +250,7 @@ final class Acquisition {
         List<LockKey> news = share.foundFree(free, now);
         if (!news.isEmpty()) {
             // The others look, too, so that all count from about the same moment.
-            messages.tell(new Notice.Freed(news.get(0)), now);
+            messages.tellFree(news.get(0), now);
         }
         int held = candidates.countHeld();
         List<LockKey> due = share.due(held, candidates.size(), now);

@@ -78,8 +78,8 @@ final class Candidate {
     private CandidateState state = CandidateState.stopped();
     /** The current term, or else the last one. */
     private @Nullable Term term;
-    /** What to tell the others when its lock has been released; null if the lock isn't to be released. */
-    private @Nullable Notice farewell;
+    /** Whether the lock is still to be released on the server. */
+    private boolean releasing;
 
     private volatile Standing standing =
             new Standing(CandidateRun.over(), LeaderStatus.Role.STOPPED, false, 0, null, Lease.NONE, null, null, null);
@@ -171,8 +171,8 @@ final class Candidate {
                 term = beginTerm(begin.term(), rules, lastCheck);
             } else if (effect instanceof CandidateState.EndTerm end) {
                 endTerm(end.reason(), now);
-            } else if (effect instanceof CandidateState.ReleaseLock release) {
-                farewell = release.afterTerm() ? new Notice.Released(key) : new Notice.Freed(key);
+            } else if (effect instanceof CandidateState.ReleaseLock) {
+                releasing = true;
             }
         }
         boolean changed = !state.equals(transition.next());
@@ -279,29 +279,28 @@ final class Candidate {
 
     // ---- the lock that is to be released
 
-    /** What to tell the others when its lock has been released; null if the lock isn't to be released. */
-    @Nullable
-    Notice farewell() {
-        return farewell;
+    /** Whether its lock is to be released. */
+    boolean isReleasing() {
+        return releasing;
     }
 
     void released() {
-        farewell = null;
+        releasing = false;
     }
 
     /** Whether the server holds the lock for it, even if it's about to be released. */
     boolean isHeldOnServer() {
-        return state.holdsLock() || farewell != null;
+        return state.holdsLock() || releasing;
     }
 
     /** Whether it's out of the election, with nothing left to do. */
     boolean hasLeft() {
-        return state.isStopped() && farewell == null;
+        return state.isStopped() && !releasing;
     }
 
     /** Completes what waits for the lock to be released, if it is. */
     void settle() {
-        if (!state.holdsLock() && farewell == null) {
+        if (!state.holdsLock() && !releasing) {
             futures.completeReleased();
         }
     }

@@ -48,9 +48,6 @@ record CandidateState(Phase phase, long terms, int failedStarts, boolean paused,
     /** The lock was granted and a check has shown it. */
     record LockTaken(long actFrom) implements Signal {}
 
-    /** The former leader gave this lock up in order, so there is no other lease to wait for. */
-    record Vouched() implements Signal {}
-
     /** The lock isn't held any more, or can't be trusted to be. */
     record LockLost(RevocationReason reason) implements Signal {}
 
@@ -88,12 +85,8 @@ record CandidateState(Phase phase, long terms, int failedStarts, boolean paused,
     /** The current term ends: end its lease, publish that, then tell the listeners. */
     record EndTerm(RevocationReason reason) implements Effect {}
 
-    /**
-     * Release the lock.
-     *
-     * @param afterTerm whether a term of this instance was the last under that lock
-     */
-    record ReleaseLock(boolean afterTerm) implements Effect {}
+    /** Release the lock. */
+    record ReleaseLock() implements Effect {}
 
     record Transition(CandidateState next, List<Effect> effects) {}
 
@@ -179,8 +172,6 @@ record CandidateState(Phase phase, long terms, int failedStarts, boolean paused,
             return stay(withPaused(false));
         } else if (signal instanceof Close close) {
             return onClose(now, new Times(times.coolDown(), Math.min(close.revokeTimeout(), times.revokeTimeout())));
-        } else if (signal instanceof Vouched) {
-            return phase instanceof TakingOver ? beginTerm() : stay(this);
         }
         return onTick(now);
     }
@@ -213,7 +204,7 @@ record CandidateState(Phase phase, long terms, int failedStarts, boolean paused,
         if (phase instanceof Leader) {
             return new Transition(with(new Resigning(now + times.revokeTimeout())), List.of(new EndTerm(reason)));
         } else if (phase instanceof TakingOver) {
-            return new Transition(with(new Follower(now + coolDown)), List.of(new ReleaseLock(false)));
+            return new Transition(with(new Follower(now + coolDown)), List.of(new ReleaseLock()));
         } else if (phase instanceof Follower follower) {
             return stay(with(new Follower(Math.max(follower.notBefore() - now, coolDown) + now)));
         }
@@ -229,7 +220,7 @@ record CandidateState(Phase phase, long terms, int failedStarts, boolean paused,
 
     private Transition onDrained(long now, Times times) {
         if (phase instanceof Resigning) {
-            return new Transition(afterTerm(now + coolDownAfterTerm(times)), List.of(new ReleaseLock(true)));
+            return new Transition(afterTerm(now + coolDownAfterTerm(times)), List.of(new ReleaseLock()));
         } else if (phase instanceof Revoking revoking) {
             return stay(afterTerm(revoking.coolsDown() ? now + coolDownAfterTerm(times) : now));
         }
@@ -250,7 +241,7 @@ record CandidateState(Phase phase, long terms, int failedStarts, boolean paused,
         if (phase instanceof Leader) {
             return leaving.onStepDown(RevocationReason.CLOSED, 0, now, times);
         } else if (phase instanceof TakingOver) {
-            return new Transition(leaving.with(new Stopped()), List.of(new ReleaseLock(false)));
+            return new Transition(leaving.with(new Stopped()), List.of(new ReleaseLock()));
         } else if (phase instanceof Follower) {
             return stay(leaving.with(new Stopped()));
         } else if (phase instanceof Resigning resigning) {
@@ -268,7 +259,7 @@ record CandidateState(Phase phase, long terms, int failedStarts, boolean paused,
             return beginTerm();
         } else if (phase instanceof Resigning resigning && now - resigning.releaseBy() >= 0) {
             Phase next = closing ? new Stopped() : new Revoking(now, true);
-            return new Transition(with(next), List.of(new ReleaseLock(true)));
+            return new Transition(with(next), List.of(new ReleaseLock()));
         } else if (closing && phase instanceof Revoking revoking && now - revoking.giveUpBy() >= 0) {
             return stay(with(new Stopped()));
         }

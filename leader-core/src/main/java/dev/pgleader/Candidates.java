@@ -8,7 +8,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.function.Consumer;
 import java.util.function.Predicate;
-import org.jspecify.annotations.Nullable;
 
 /** The candidates that take part in an election, in the order in which they came. Of the election thread. */
 final class Candidates {
@@ -33,11 +32,6 @@ final class Candidates {
 
     Collection<LockKey> keys() {
         return byKey.keySet();
-    }
-
-    @Nullable
-    Candidate find(LockKey key) {
-        return byKey.get(key);
     }
 
     Candidate require(LockKey key) {

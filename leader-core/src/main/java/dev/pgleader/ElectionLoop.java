@@ -215,7 +215,7 @@ final class ElectionLoop {
             messages.noLongerLeads(candidate.key);
             candidate.showLeader(null);
         }
-        if (candidate.farewell() != null && current == null) {
+        if (current == null) {
             candidate.released();
         }
     }
@@ -349,10 +349,9 @@ final class ElectionLoop {
 
     private void takeLock(Candidate candidate) {
         long now = now();
-        messages.took(candidate.key, now);
-        boolean vouched = messages.isVouched(candidate.key, now);
+        messages.took(candidate.key);
         // Whoever is to stop never leads: passing time releases the lock.
-        long leadsFrom = candidate.isStopping() ? now + LONGEST_WAIT_NANOS : takeover.leadsFrom(now, vouched);
+        long leadsFrom = candidate.isStopping() ? now + LONGEST_WAIT_NANOS : takeover.leadsFrom(now);
         if (leadsFrom - now > 0) {
             LOG.info(
                     "[{}] Got the lock, leads in {} ms: the server restarted or failed over less than a lease ago, or a"
@@ -369,7 +368,7 @@ final class ElectionLoop {
     /** Releases what is to be released, all in one statement, before the next check or try. */
     private void release() {
         LockSession holder = keeper.session();
-        List<Candidate> leaving = candidates.that(candidate -> candidate.farewell() != null);
+        List<Candidate> leaving = candidates.that(Candidate::isReleasing);
         if (leaving.isEmpty() || holder == null) {
             return;
         }
@@ -381,10 +380,7 @@ final class ElectionLoop {
         }
         long now = now();
         for (Candidate candidate : leaving) {
-            Notice farewell = candidate.farewell();
-            if (farewell != null) {
-                messages.tell(farewell, now);
-            }
+            messages.tellFree(candidate.key, now);
             candidate.released();
             candidate.settle();
         }
@@ -412,15 +408,8 @@ final class ElectionLoop {
         long now = now();
         Set<LockKey> competing =
                 Set.copyOf(candidates.keysOf(candidate -> candidate.state().wantsLock(now)));
-        ElectionMessages.Heard heard = messages.receive(notifications, competing, now);
-        if (!heard.look().isEmpty()) {
+        if (messages.receive(notifications, competing)) {
             schedule.hinted(now);
-        }
-        for (LockKey key : heard.vouched()) {
-            Candidate candidate = candidates.find(key);
-            if (candidate != null && options.takeoverDelay() != TakeoverDelay.NONE) {
-                apply(candidate, new CandidateState.Vouched());
-            }
         }
     }
 

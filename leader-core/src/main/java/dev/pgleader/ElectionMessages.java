@@ -13,7 +13,6 @@ import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import java.util.function.Consumer;
@@ -21,21 +20,12 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * What this instance and the others tell each other, and who leads as far as {@code pg_locks} showed. A notice is a hint: it may
- * get lost, come late or be forged. Only the server says who holds a lock, and which backend sent a notice; so a release is believed
- * only from the backend that was seen to hold the lock. Of the election thread.
+ * get lost, come late or be forged, so all that follows from it is a look at what the server says. Of the election thread.
  */
 final class ElectionMessages {
 
     /** How many requests to resign may wait for a look at who sent them. */
     private static final int MOST_REQUESTS = 100;
-
-    /**
-     * What notices said about keys that this instance competes for.
-     *
-     * @param look the keys that somebody says are free
-     * @param vouched those of them whose leader, seen in {@code pg_locks}, said so itself
-     */
-    record Heard(Set<LockKey> look, Set<LockKey> vouched) {}
 
     private final String instanceId;
     private final long retryNanos;
@@ -46,13 +36,6 @@ final class ElectionMessages {
 
     private final Map<LockKey, List<Consumer<Boolean>>> requests = new LinkedHashMap<>();
     private final Map<LockKey, LeaderInfo> leaders = new HashMap<>();
-    /** The backends of this instance's own role that were seen to hold a lock: only such a one can vouch for its release. */
-    private final Map<LockKey, Integer> trustedHolders = new HashMap<>();
-
-    private final Map<LockKey, Long> vouchedUntil = new HashMap<>();
-    /** Until when a notice that comes after the grant may still vouch for the former leader. */
-    private final Map<LockKey, Long> vouchableUntil = new HashMap<>();
-
     private final Map<Integer, Set<LockKey>> requestedBy = new LinkedHashMap<>();
     private long nextTellAt;
     private long nextRequestLookAt;
@@ -67,9 +50,9 @@ final class ElectionMessages {
 
     // ---- what this instance tells
 
-    /** A lock was released. */
-    void tell(Notice notice, long now) {
-        outbox.put(notice, now + retryNanos);
+    /** A lock is free. */
+    void tellFree(LockKey key, long now) {
+        outbox.put(new Notice.Released(key), now + retryNanos);
         nextTellAt = now;
     }
 
@@ -119,9 +102,6 @@ final class ElectionMessages {
     void forget() {
         outbox.clear();
         leaders.clear();
-        trustedHolders.clear();
-        vouchedUntil.clear();
-        vouchableUntil.clear();
         requestedBy.clear();
         answerRequests(false);
     }
@@ -132,18 +112,11 @@ final class ElectionMessages {
     LeaderInfo leads(LockKey key, int backendPid, Instant since) {
         LeaderInfo self = new LeaderInfo(instanceId, backendPid, Optional.of(since));
         leaders.put(key, self);
-        vouchableUntil.remove(key);
         return self;
     }
 
     /** The server shows that somebody else holds the lock; returns who leads, then. */
     LeaderInfo saw(LockKey key, Holder holder) {
-        vouchedUntil.remove(key);
-        if (holder.isOfSameRole()) {
-            trustedHolders.put(key, holder.backendPid());
-        } else {
-            trustedHolders.remove(key);
-        }
         LeaderInfo known = leaders.get(key);
         if (known != null && known.backendPid() == holder.backendPid()) {
             return known;
@@ -156,54 +129,35 @@ final class ElectionMessages {
     }
 
     /** This instance got the lock. */
-    void took(LockKey key, long now) {
+    void took(LockKey key) {
         // What it still had to say of the time before isn't true any more.
         outbox.keySet().removeIf(notice -> notice.key().equals(key));
-        vouchableUntil.put(key, now + retryNanos);
     }
 
     /** The term that this instance led is over. */
     void noLongerLeads(LockKey key) {
         leaders.remove(key);
-        trustedHolders.remove(key);
-    }
-
-    /** Whether the former leader of a lock that was just granted has released it in order, with nobody leading in between. */
-    boolean isVouched(LockKey key, long now) {
-        Long until = vouchedUntil.get(key);
-        return until != null && until - now > 0;
     }
 
     // ---- what this instance hears
 
-    /** @param competing the keys that this instance competes for now: of others it may have missed a leader in between */
-    Heard receive(List<Notification> notifications, Set<LockKey> competing, long now) {
-        Heard heard = new Heard(new HashSet<>(), new HashSet<>());
+    /** Takes in what others say; returns whether one of the keys that this instance competes for is said to be free. */
+    boolean receive(List<Notification> notifications, Set<LockKey> competing) {
+        boolean someFree = false;
         for (Notification notification : notifications) {
-            Notice.parse(notification.payload())
-                    .ifPresent(notice -> receive(notice, notification.senderPid(), competing, now, heard));
+            Notice notice = Notice.parse(notification.payload()).orElse(null);
+            if (notice instanceof Notice.Released) {
+                someFree |= competing.contains(notice.key());
+            } else if (notice instanceof Notice.ResignRequest) {
+                requested(notice.key(), notification.senderPid());
+            }
         }
-        return heard;
+        return someFree;
     }
 
-    private void receive(Notice notice, int senderPid, Set<LockKey> competing, long now, Heard heard) {
-        LockKey key = notice.key();
-        if (notice instanceof Notice.ResignRequest) {
-            if (resignsOnRequest && requestedBy.size() < MOST_REQUESTS) {
-                requestedBy.computeIfAbsent(senderPid, each -> new HashSet<>()).add(key);
-            }
-            return;
-        }
-        // A stranger that took the key says nothing about the leader before it.
-        boolean fromLeader = Objects.equals(trustedHolders.get(key), senderPid);
-        boolean competes = competing.contains(key);
-        if (competes) {
-            heard.look().add(key);
-        }
-        boolean justTook = vouchableUntil.getOrDefault(key, now) - now > 0;
-        if (fromLeader && notice instanceof Notice.Released && (competes || justTook)) {
-            heard.vouched().add(key);
-            vouchedUntil.put(key, now + retryNanos);
+    private void requested(LockKey key, int senderPid) {
+        if (resignsOnRequest && requestedBy.size() < MOST_REQUESTS) {
+            requestedBy.computeIfAbsent(senderPid, each -> new HashSet<>()).add(key);
         }
     }
 

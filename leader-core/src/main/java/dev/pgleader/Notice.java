@@ -11,19 +11,11 @@ sealed interface Notice {
 
     LockKey key();
 
-    /** A term has ended in order, and its lock is free. */
+    /** The lock is free. */
     record Released(LockKey key) implements Notice {
         @Override
         public String toString() {
             return "released " + key;
-        }
-    }
-
-    /** The lock is free; nothing is said of the leader before. */
-    record Freed(LockKey key) implements Notice {
-        @Override
-        public String toString() {
-            return "freed " + key;
         }
     }
 
@@ -45,7 +37,6 @@ sealed interface Notice {
             LockKey key = LockKey.parse(payload.substring(space + 1));
             Optional<Notice> notice = switch (payload.substring(0, space)) {
                 case "released" -> Optional.of(new Released(key));
-                case "freed" -> Optional.of(new Freed(key));
                 case "resign" -> Optional.of(new ResignRequest(key));
                 default -> Optional.empty();
             };

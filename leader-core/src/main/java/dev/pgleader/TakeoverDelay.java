@@ -13,7 +13,7 @@ public final class TakeoverDelay {
 
     /**
      * Waits until a full lease has passed since the server started, or since this process saw it to be another one than
-     * before (a promotion). Doesn't wait when the former leader gave the lock up in order, nor otherwise. The default.
+     * before (a promotion). Doesn't wait otherwise. The default.
      */
     public static final TakeoverDelay AUTO = new TakeoverDelay("AUTO", null);
 
@@ -29,8 +29,8 @@ public final class TakeoverDelay {
     }
 
     /**
-     * Waits this long each time, but when the former leader gave the lock up in order. A full lease also covers an operator
-     * who ends the session of a leader that is cut off.
+     * Waits this long each time, and as long as {@link #AUTO} would if that is longer. A full lease also covers an operator
+     * who ends the session of a leader that is cut off. The price is that a planned change of leader takes as long.
      *
      * @throws IllegalArgumentException if the delay is negative or longer than a day
      */

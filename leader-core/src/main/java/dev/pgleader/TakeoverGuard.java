@@ -39,13 +39,9 @@ final class TakeoverGuard {
         return duration.compareTo(ElectorOptions.LONGEST) > 0 ? ElectorOptions.LONGEST.toNanos() : duration.toNanos();
     }
 
-    /**
-     * From when on this instance may lead under a lock that it gets now.
-     *
-     * @param vouched whether the former leader is known to have released it in order
-     */
-    long leadsFrom(long now, boolean vouched) {
-        if (vouched || delay == TakeoverDelay.NONE) {
+    /** From when on this instance may lead under a lock that it gets now. */
+    long leadsFrom(long now) {
+        if (delay == TakeoverDelay.NONE) {
             return now;
         }
         Duration fixed = delay.fixed();

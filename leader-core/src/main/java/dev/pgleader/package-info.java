@@ -35,8 +35,8 @@
  * terminated or its locks are unlocked by hand, the network resets the connection, or a standby is promoted that this process
  * never saw before. A leader that runs hears of it from its socket within milliseconds; one that is stopped or cut off at that
  * moment may trust itself for the rest of its trust window, and a candidate that tries in that time gets the lock. Where that
- * matters, set {@link dev.pgleader.TakeoverDelay#of} to the lease duration: then a lease passes at every takeover, but after a
- * release that the server attributes to the session that was seen to hold the lock.
+ * matters, set {@link dev.pgleader.TakeoverDelay#of} to the lease duration: then a lease passes before each term, also after a
+ * release in order.
  *
  * <p>A suspended machine is no exception: its wall clock runs on, so the lease is over when it wakes. A hypervisor that stops all clocks
  * of a guest can't be seen from inside.

@@ -26,7 +26,6 @@ import dev.pgleader.CandidateState.TakingOver;
 import dev.pgleader.CandidateState.Tick;
 import dev.pgleader.CandidateState.Times;
 import dev.pgleader.CandidateState.Transition;
-import dev.pgleader.CandidateState.Vouched;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
@@ -66,19 +65,18 @@ class CandidateStateTest {
                                 | follower               | cooling               | taking over               | stopped
                 lock taken      | leader, term 8, begin  | leader, term 8, begin | !                         | !
                 taken for later | taking over @1005      | taking over @1005     | !                         | !
-                vouched         | .                      | .                     | leader, term 8, begin     | .
                 lock lost       | .                      | .                     | follower @1000            | .
-                step down       | follower @1002         | .                     | follower @1002, free    | .
+                step down       | follower @1002         | .                     | follower @1002, release    | .
                 start failed    | .                      | .                     | .                         | .
                 old start failed| .                      | .                     | .                         | .
                 started         | .                      | .                     | .                         | .
                 old started     | .                      | .                     | .                         | .
                 drained         | .                      | .                     | .                         | .
                 old drained     | .                      | .                     | .                         | .
-                pause           | paused follower @1000  | paused follower @1009 | paused follower @1000, free | paused stopped
+                pause           | paused follower @1000  | paused follower @1009 | paused follower @1000, release | paused stopped
                 resume          | .                      | .                     | .                         | .
-                close           | closing stopped         | closing stopped        | closing stopped, free    | closing stopped
-                close in 3      | closing stopped        | closing stopped       | closing stopped, free     | closing stopped
+                close           | closing stopped         | closing stopped        | closing stopped, release    | closing stopped
+                close in 3      | closing stopped        | closing stopped       | closing stopped, release     | closing stopped
                 tick            | .                      | .                     | .                         | .
                 tick when due   | .                      | .                     | leader, term 8, begin     | .
                 """;
@@ -87,7 +85,6 @@ class CandidateStateTest {
                                 | leader                        | resigning               | revoking       | cooling revoking
                 lock taken      | !                             | !                       | !              | !
                 taken for later | !                             | !                       | !              | !
-                vouched         | .                             | .                       | .              | .
                 lock lost       | revoking @1030, end LOCK_LOST | cooling revoking @1020  | .              | .
                 step down       | resigning @1030, end RESIGNED | .                       | .              | .
                 start failed    | resigning @1030, fails 2, end CALLBACK_FAILED | .       | .              | .
@@ -108,7 +105,6 @@ class CandidateStateTest {
                                 | paused follower        | paused resigning               | paused revoking
                 lock taken      | paused leader, term 8, begin | !                        | !
                 taken for later | paused taking over @1005 | !                            | !
-                vouched         | .                      | .                              | .
                 lock lost       | .                      | paused cooling revoking @1020         | .
                 step down       | paused follower @1002  | .                              | .
                 start failed    | .                      | .                              | .
@@ -129,7 +125,6 @@ class CandidateStateTest {
                                 | closing resigning              | closing revoking
                 lock taken      | !                              | !
                 taken for later | !                              | !
-                vouched         | .                              | .
                 lock lost       | closing cooling revoking @1020         | .
                 step down       | .                              | .
                 start failed    | .                              | .
@@ -172,7 +167,6 @@ class CandidateStateTest {
             Map<String, Signal> signals = new LinkedHashMap<>();
             signals.put("lock taken", new LockTaken(NOW));
             signals.put("taken for later", new LockTaken(1005));
-            signals.put("vouched", new Vouched());
             signals.put("lock lost", new LockLost(RevocationReason.LOCK_LOST));
             signals.put("step down", new StepDown(RevocationReason.RESIGNED));
             signals.put("start failed", new StartFailed(TERM));
@@ -274,7 +268,8 @@ class CandidateStateTest {
             } else if (effect instanceof EndTerm end) {
                 return "end " + end.reason();
             }
-            return ((ReleaseLock) effect).afterTerm() ? "release" : "free";
+            assertThat(effect).isInstanceOf(ReleaseLock.class);
+            return "release";
         }
     }
 
@@ -292,7 +287,6 @@ class CandidateStateTest {
             long now;
             CandidateState state;
             boolean lockHeld;
-            boolean ledUnderLock;
             boolean inTerm;
             boolean drainOwed;
             long lastTerm;
@@ -316,7 +310,7 @@ class CandidateStateTest {
                     case 4, 5 -> new Drained(term);
                     case 6 -> new Pause();
                     case 7 -> new Resume();
-                    case 8 -> random.nextInt(100) == 0 ? new Close(random.nextInt(30)) : new Vouched();
+                    case 8 -> random.nextInt(100) == 0 ? new Close(random.nextInt(30)) : new Tick();
                     case 9, 10, 11 -> wants ? new LockTaken(now + random.nextInt(4)) : new Tick();
                     default -> new Tick();
                 };
@@ -329,7 +323,6 @@ class CandidateStateTest {
                 past.add(signal + " -> " + state + " " + transition.effects());
                 if (signal instanceof LockTaken) {
                     lockHeld = true;
-                    ledUnderLock = false;
                 } else if (signal instanceof LockLost) {
                     lockHeld = false;
                 } else if (signal instanceof Drained drained && drained.term() == lastTerm && !inTerm) {
@@ -363,16 +356,12 @@ class CandidateStateTest {
                     assertThat(begin.term()).isEqualTo(lastTerm + 1);
                     lastTerm = begin.term();
                     inTerm = true;
-                    ledUnderLock = true;
                 } else if (effect instanceof EndTerm) {
                     assertThat(inTerm).as("a term ends outside of a term").isTrue();
                     inTerm = false;
                     drainOwed = true;
                 } else {
                     assertThat(lockHeld).as("releases a lock that it holds").isTrue();
-                    assertThat(((ReleaseLock) effect).afterTerm())
-                            .as("led under this lock")
-                            .isEqualTo(ledUnderLock);
                     lockHeld = false;
                 }
             }

@@ -84,7 +84,7 @@ class ClosingTest extends ElectionTest {
         election.callbacks.runAll();
         assertThat(left).isCompleted();
         assertThat(election.journal())
-                .endsWith("release [bigint:1], nobody leading", "tell [freed bigint:1]", "close")
+                .endsWith("release [bigint:1], nobody leading", "tell [released bigint:1]", "close")
                 .noneMatch(entry -> entry.startsWith("on"));
     }
 

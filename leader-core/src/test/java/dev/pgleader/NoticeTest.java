@@ -14,7 +14,6 @@ class NoticeTest {
     static final List<Notice> NOTICES = List.of(
             new Notice.Released(LockKey.of(Long.MIN_VALUE)),
             new Notice.Released(LockKey.of(4, -2)),
-            new Notice.Freed(LockKey.of(42)),
             new Notice.ResignRequest(LockKey.named("billing/nightly-run")));
 
     @ParameterizedTest
@@ -28,7 +27,6 @@ class NoticeTest {
     void theWordsArePinned() {
         LockKey key = LockKey.of(42);
         assertThat(new Notice.Released(key)).hasToString("released bigint:42");
-        assertThat(new Notice.Freed(key)).hasToString("freed bigint:42");
         assertThat(new Notice.ResignRequest(key)).hasToString("resign bigint:42");
     }
 

@@ -3,7 +3,6 @@ package dev.pgleader;
 import static dev.pgleader.ScriptedSession.fault;
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.pgleader.lock.LockSession.Notification;
 import dev.pgleader.lock.LockSessionException.Fault;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -73,23 +72,7 @@ class QueueingTest {
     }
 
     @Test
-    void aReleaseThatItHearsOfWhileItWaitsVouchesForTheLeaderBefore() {
-        ScriptedElection delayed = new ScriptedElection(ElectorOptions.builder()
-                .acquisitionMode(AcquisitionMode.QUEUE)
-                .takeoverDelay(TakeoverDelay.of(Duration.ofSeconds(15)))
-                .build());
-        ScriptedCandidate follower = delayed.follower();
-        delayed.server.freeAll();
-        delayed.session()
-                .waits
-                .add(() ->
-                        List.of(new Notification(ScriptedSession.Server.ELSEWHERE.backendPid(), "released bigint:1")));
-        delayed.loop.await(SLICE.toNanos());
-        assertThat(follower.leads()).isTrue();
-    }
-
-    @Test
-    void aGrantOfWhichNobodyToldWaitsOutTheTakeoverDelay() {
+    void aGrantWaitsOutTheTakeoverDelay() {
         ScriptedElection delayed = new ScriptedElection(ElectorOptions.builder()
                 .acquisitionMode(AcquisitionMode.QUEUE)
                 .takeoverDelay(TakeoverDelay.of(Duration.ofSeconds(15)))

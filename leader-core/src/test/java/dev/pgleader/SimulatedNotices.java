@@ -68,12 +68,6 @@ final class SimulatedNotices {
             if (doubledUntil > world.now() && simulation.oneIn(2)) {
                 deliver(backend, notice, true);
             }
-            if (simulation.rules.has(Simulation.Flaw.ECHOES)) {
-                long pause = simulation.options.retryInterval().toNanos() / 2;
-                for (long delay = pause; delay < 4 * simulation.lease; delay += pause) {
-                    world.at(world.now() + delay, server, () -> deliver(backend, notice));
-                }
-            }
         }
     }
 

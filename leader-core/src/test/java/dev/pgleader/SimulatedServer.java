@@ -88,8 +88,6 @@ final class SimulatedServer extends SimulatedHost {
 
     /** When it really forgot its locks last. */
     private long forgotLocksAt;
-    /** When a lock was released in order last. */
-    private long releasedAt = Long.MIN_VALUE / 2;
 
     /** Whether a client that connects while the server is down is told so. */
     boolean saysThatItIsDown = true;
@@ -153,10 +151,6 @@ final class SimulatedServer extends SimulatedHost {
     /** For how long it has had its locks. */
     long ageNanos() {
         return world.now() - forgotLocksAt;
-    }
-
-    long sinceRelease() {
-        return world.now() - releasedAt;
     }
 
     void slowDown(long nanos, long slowest) {
@@ -412,7 +406,6 @@ final class SimulatedServer extends SimulatedHost {
                 all &= held;
                 if (held) {
                     simulation.trace.add(SimulatedServer.this, "unlocks " + key + " for " + this);
-                    releasedAt = world.now();
                     free(key);
                 }
             }

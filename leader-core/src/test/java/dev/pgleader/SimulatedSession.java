@@ -22,9 +22,8 @@ final class SimulatedSession implements LockSession {
     final SimulatedConnection connection;
     private final List<Notification> notifications = new ArrayList<>();
     /** Who was seen to hold a lock last. */
-    private int lastHolderPid;
-
     private boolean lost;
+
     private boolean aborted;
     private SimulatedServer.@Nullable Backend backend;
     private @Nullable Facts facts;
@@ -108,8 +107,7 @@ final class SimulatedSession implements LockSession {
         if (aborted) {
             sendEndOfConnection();
         } else {
-            boolean trusting = node.simulation.rules.has(Simulation.Flaw.SENDER_UNCHECKED);
-            notifications.add(trusting ? new Notification(lastHolderPid, notification.payload()) : notification);
+            notifications.add(notification);
             node.wake();
         }
     }
@@ -141,7 +139,7 @@ final class SimulatedSession implements LockSession {
     public Attempt attempt(Collection<LockKey> keys) throws LockSessionException {
         keys.forEach(node::beforeTry);
         Attempt attempt = call("try", backend -> backend.attempt(keys));
-        return new Attempt(attempt.granted(), seen(attempt.holders()));
+        return new Attempt(attempt.granted(), attempt.holders());
     }
 
     @Override
@@ -153,12 +151,7 @@ final class SimulatedSession implements LockSession {
     @Override
     public Map<LockKey, Holder> findHolders(Collection<LockKey> keys) throws LockSessionException {
         List<LockKey> asked = List.copyOf(keys);
-        return seen(call("holders", backend -> backend.findHolders(asked)));
-    }
-
-    private Map<LockKey, Holder> seen(Map<LockKey, Holder> holders) {
-        holders.values().forEach(holder -> lastHolderPid = holder.backendPid());
-        return holders;
+        return call("holders", backend -> backend.findHolders(asked));
     }
 
     @Override

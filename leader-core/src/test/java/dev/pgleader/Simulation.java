@@ -58,10 +58,6 @@ final class Simulation implements AutoCloseable {
         ETERNAL_SESSIONS,
         /** A term counts as drained before the listener has returned. */
         DRAINED_AT_ONCE,
-        /** A notice is believed whoever sent it. */
-        SENDER_UNCHECKED,
-        /** Notices come again for several leases. */
-        ECHOES,
         /** A request to resign is obeyed whoever sent it. */
         ANYBODY_COMMANDS,
         /** A notice that the server refuses costs the session. */

@@ -19,9 +19,6 @@ import org.jspecify.annotations.Nullable;
  * it, one backend crashes and takes all others along, the server's end of the connection is reset); a session that unlocks
  * all of its locks; a promotion that a process didn't live to see; and a server's clock that is set forward soon after the server
  * started, for a process that didn't live to see the server before.
- *
- * <p>A fixed delay covers none of these soon after a leader released the lock in order: a candidate may have its word that the lock
- * is free of leases, while another one, which had the same word, took the lock, led and lost it.
  */
 final class SimulationFaults {
 
@@ -316,17 +313,9 @@ final class SimulationFaults {
         return true;
     }
 
-    /** Whether a fixed delay covers it. It covers nothing while somebody may still have the word of a leader that released. */
     private boolean isCoveredByFixedDelay() {
         Duration fixed = simulation.options.takeoverDelay().fixed();
-        return fixed != null && fixed.toNanos() >= lease && simulation.primary.sinceRelease() > longestWordNanos();
-    }
-
-    /** A candidate that is frozen hears it before its session ends, and believes it for a retry interval. */
-    private long longestWordNanos() {
-        return lease * 11 / 10
-                + simulation.options.retryInterval().toNanos()
-                + SimulatedNotices.longestDelayNanos(simulation.options);
+        return fixed != null && fixed.toNanos() >= lease;
     }
 
     private boolean terminateBackend() {
@@ -454,9 +443,8 @@ final class SimulationFaults {
     }
 
     private Object forgedNotice(LockKey key) {
-        return switch (simulation.random.nextInt(4)) {
-            case 0 -> new Notice.Freed(key);
-            case 1 -> "elected " + key + "\n";
+        return switch (simulation.random.nextInt(3)) {
+            case 0 -> "elected " + key + "\n";
             default -> new Notice.Released(key);
         };
     }

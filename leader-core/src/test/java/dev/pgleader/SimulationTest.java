@@ -159,21 +159,6 @@ class SimulationTest {
         assertFinds(Invariant.ONE_LEADER, crashes.with(Flaw.START_TIME_ONLY));
     }
 
-    /** Case R04. */
-    @Test
-    void findsTwoLeadersIfForgedReleaseIsBelieved() {
-        Rules forgery = Rules.asPromised()
-                .withTakeoverDelay(1)
-                .withOnly(EnumSet.of(Kind.FORGED_NOTICE, Kind.TERMINATE_BACKEND, Kind.CUT));
-        assertFinds(Invariant.ONE_LEADER, forgery.with(Flaw.SENDER_UNCHECKED));
-    }
-
-    @Test
-    void findsTwoLeadersIfOldReleaseIsHeardForLeases() {
-        Rules echoes = Rules.asPromised().withTakeoverDelay(1).withOnly(EnumSet.of(Kind.RESIGN, Kind.UNLOCK_ALL));
-        assertFinds(Invariant.ONE_LEADER, echoes.with(Flaw.ECHOES));
-    }
-
     /** Case R06. */
     @Test
     void findsTermThatStrangerEndsIfAnybodyMayAskForResignation() {

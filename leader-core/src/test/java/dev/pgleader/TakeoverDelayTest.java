@@ -78,11 +78,12 @@ class TakeoverDelayTest {
         }
     }
 
+    /** Whoever had the lock in between, and lost it unheard, may still trust itself. */
     @Test
-    void anOrderlyReleaseIsTakenOverAtOnce() throws Exception {
-        ElectorOptions fixed = AUTO.toBuilder()
-                .takeoverDelay(TakeoverDelay.of(Duration.ofSeconds(30)))
-                .build();
+    void aFixedDelayIsWaitedOutAfterAnOrderlyRelease() throws Exception {
+        Duration delay = Duration.ofSeconds(2);
+        ElectorOptions fixed =
+                AUTO.toBuilder().takeoverDelay(TakeoverDelay.of(delay)).build();
         try (TestCandidate first = start("first", TestCandidate.FAST)) {
             first.awaitElected(1);
             try (TestCandidate second = start("second", fixed)) {
@@ -90,7 +91,7 @@ class TakeoverDelayTest {
                 long resignedAt = System.nanoTime();
                 first.elector().resign().get(20, TimeUnit.SECONDS);
                 TestCandidate.Event elected = second.awaitElected(1);
-                assertThat(Duration.ofNanos(elected.atNanos() - resignedAt)).isLessThan(Duration.ofSeconds(25));
+                assertThat(Duration.ofNanos(elected.atNanos() - resignedAt)).isGreaterThan(delay);
             }
         }
     }
@@ -108,7 +109,7 @@ class TakeoverDelayTest {
     }
 
     @Test
-    void aCandidateThatResignsWhileTakingOverVouchesForNothing() throws Exception {
+    void aCandidateThatGivesWayWhileTakingOverSparesTheNextOneNothing() throws Exception {
         server.restart(ShutdownMode.FAST);
         try (TestCandidate first = start("first", AUTO)) {
             await().atMost(PATIENCE).until(() -> first.elector().status().role() == Role.TAKING_OVER);

@@ -101,40 +101,12 @@ class TakingOverTest extends ElectionTest {
         assertThatItLeadsAfter(candidateThatGetsTheLock(), Duration.ofSeconds(20));
     }
 
-    @Test
-    void nothingIsWaitedForAfterAnOrderlyRelease() {
-        use(ElectorOptions.builder().takeoverDelay(TakeoverDelay.of(Duration.ofSeconds(20))));
-        ScriptedCandidate candidate = election.follower();
-        election.server.freeAll();
-        election.hear("released bigint:1");
-        election.turn();
-        assertThat(candidate.leads()).isTrue();
-    }
-
     /** R13: a server that just started may have forgotten the lock of a leader that is cut off. */
     @Test
     void aFixedDelayIsNeverShorterThanWhatAutoWaits() {
         use(ElectorOptions.builder().takeoverDelay(TakeoverDelay.of(Duration.ofSeconds(2))));
         election.server.uptime = Duration.ofSeconds(4);
         assertThatItLeadsAfter(candidateThatGetsTheLock(), LEASE.minusSeconds(4));
-    }
-
-    /** The former leader, from before the server's restart, may be cut off and trust itself still. */
-    @Test
-    void aReleaseByOneThatOnlyWaitedToLeadVouchesForNobody() {
-        election.server.uptime = SECOND;
-        ScriptedCandidate waiting = candidateThatGetsTheLock();
-        waiting.resign();
-        election.turn();
-        assertThat(election.journal()).endsWith("release [bigint:1], nobody leading", "tell [freed bigint:1]");
-        election = new ScriptedElection();
-        election.server.uptime = SECOND;
-        ScriptedCandidate next = election.follower();
-        election.server.freeAll();
-        election.hear("freed bigint:1");
-        election.turn();
-        assertThat(election.journal()).startsWith("try [bigint:1]");
-        assertThat(next.role()).isEqualTo(LeaderStatus.Role.TAKING_OVER);
     }
 
     @Test

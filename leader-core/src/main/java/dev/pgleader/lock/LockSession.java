@@ -78,14 +78,8 @@ public interface LockSession {
      *
      * @param backendPid the holder's backend
      * @param applicationName what the holder's session calls itself
-     * @param isOfSameRole whether the holder's session has the role of the one that asks, so that it's no stranger
      */
-    record Holder(int backendPid, String applicationName, boolean isOfSameRole) {
-
-        /** A holder of the same role. */
-        public Holder(int backendPid, String applicationName) {
-            this(backendPid, applicationName, true);
-        }
+    record Holder(int backendPid, String applicationName) {
 
         /** The instance id of a lock session; what another session calls itself. */
         public String instanceId() {

@@ -104,7 +104,7 @@ final class PgLockSession implements LockSession {
     private static Optional<Holder> holder(ResultSet row) throws SQLException {
         int pid = row.getInt(2);
         if (!row.wasNull()) {
-            return Optional.of(new Holder(pid, text(row, 3), row.getBoolean(8)));
+            return Optional.of(new Holder(pid, text(row, 3)));
         }
         // A prepared transaction keeps its locks without a backend.
         return row.getString(4) == null

@@ -125,12 +125,12 @@ final class SessionSql {
                        FROM pg_catalog.pg_prepared_xacts AS p JOIN pg_catalog.pg_locks AS own
                            ON own.transactionid OPERATOR(pg_catalog.=) p.transaction
                        WHERE own.pid IS NULL AND own.virtualtransaction OPERATOR(pg_catalog.=) h.prepared) END AS gid,
-                   h.spaces, h.keys, a.usesysid OPERATOR(pg_catalog.=) %s
+                   h.spaces, h.keys
             FROM (SELECT answer.granted, answer.pid, answer.prepared, pg_catalog.array_agg(answer.space) AS spaces,
                          pg_catalog.array_agg(answer.bits) AS keys
                   FROM answer GROUP BY answer.granted, answer.pid, answer.prepared) AS h
             LEFT JOIN pg_catalog.pg_stat_activity AS a ON a.pid OPERATOR(pg_catalog.=) h.pid
-            """.formatted(BITS, IS_HELD, OWN_ROLE);
+            """.formatted(BITS, IS_HELD);
 
     /** Tries no key, and returns no row, on a backend that isn't this session's. */
     static final String ATTEMPT = """

@@ -153,7 +153,7 @@ class SharedServerTest {
             assertThat(session.check()).contains(PAIR);
             session.release(List.of(PAIR));
             assertThat(session.attempt(List.of(KEY)).holders())
-                    .containsEntry(KEY, new Holder(holder.facts().backendPid(), "pg-leader/shared", false));
+                    .containsEntry(KEY, new Holder(holder.facts().backendPid(), "pg-leader/shared"));
         }
         session.close();
         holder.close();
