@@ -113,6 +113,7 @@ final class ElectionLoop {
         passTime();
         release();
         answerReads();
+        inTurn(schedule.isPollDue(now()), this::rebalance);
         inTurn(schedule.isPollDue(now()), this::poll);
         inTurn(true, this::resignOnRequest);
         inTurn(messages.isTellingDue(now()), session -> messages.tell(session, now()));
@@ -297,11 +298,14 @@ final class ElectionLoop {
 
     // ---- getting locks
 
-    private void poll(LockSession session) throws LockSessionException {
+    private void rebalance(LockSession session) throws LockSessionException {
         Candidate surplus = acquisition.findSurplus(session);
         if (surplus != null) {
             apply(surplus, new CandidateState.StepDown(RevocationReason.RESIGNED));
         }
+    }
+
+    private void poll(LockSession session) throws LockSessionException {
         tried(acquisition.poll(session));
     }
 
