@@ -185,7 +185,7 @@ final class Acquisition {
         }
         long now = now();
         List<LockKey> wanted = candidates.keysOf(candidate -> candidate.campaigns(now));
-        return wanted.isEmpty() || sliceNanos(wanted.size() == 1, now) < SHORTEST_SLICE_NANOS
+        return wanted.isEmpty() || sliceNanos(isOneWanted(now), now) < SHORTEST_SLICE_NANOS
                 ? null
                 : queueWait.nextInTurn(wanted);
     }
@@ -194,8 +194,7 @@ final class Acquisition {
     @Nullable
     Tried waitInQueue(LockSession session, LockKey key, Mailbox mailbox) throws LockSessionException {
         long startedAt = now();
-        boolean alone =
-                candidates.keysOf(candidate -> candidate.campaigns(startedAt)).size() == 1;
+        boolean alone = isOneWanted(startedAt);
         long sliceNanos = sliceNanos(alone, startedAt);
         schedule.attempted(startedAt);
         QueueWait.Outcome outcome;
@@ -213,7 +212,8 @@ final class Acquisition {
             return Tried.nothing(startedAt);
         }
         if (alone) {
-            // Whoever waits in the queue needs no poll beside it.
+            // Whoever waits in the queue needs no poll beside it, as long as nobody else is to be asked for its
+            // condition.
             schedule.pollAt(now() + sliceNanos + jittered(options.retryInterval()));
         }
         candidates.require(key).condition.ask();
@@ -221,6 +221,11 @@ final class Acquisition {
         boolean looks = !granted && now() - nextLookAt >= 0;
         Map<LockKey, Holder> holders = looks ? look(session) : Map.of();
         return new Tried(List.of(key), granted ? Set.of(key) : Set.of(), holders, startedAt, true);
+    }
+
+    /** Whether no more than one candidate wants its lock, its condition left aside. */
+    private boolean isOneWanted(long now) {
+        return candidates.keysOf(candidate -> candidate.state().wantsLock(now)).size() == 1;
     }
 
     /** Who leads instead; no oftener than a poll would tell. */

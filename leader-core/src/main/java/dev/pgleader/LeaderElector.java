@@ -163,7 +163,8 @@ public final class LeaderElector implements AutoCloseable {
         synchronized (lifecycle) {
             leaving = run;
             candidate.stop(leaving);
-            if (state == State.STARTED) {
+            // Also if it's stopping already: the later call may have less time.
+            if (!leaving.ended().isDone()) {
                 requests.signal(
                         candidate,
                         new CandidateState.Close(

@@ -41,6 +41,28 @@ class QueueingTest {
                 .hasSize(5);
     }
 
+    /** Its condition is to be asked anew, which a poll does; a wait for another key put that off for ever. */
+    @Test
+    void aKeyThatIsWantedAgainIsTriedWhileAnotherOneIsWaitedFor() {
+        election.follower();
+        ScriptedCandidate second = election.candidate(2);
+        second.admit();
+        election.turn();
+        assertThat(second.leads()).isTrue();
+        election.callbacks.runAll();
+        second.resign();
+        for (int slice = 0; slice < 50; slice++) {
+            election.session().queueings.add(() -> {
+                election.ticker.advance(Duration.ofMillis(200));
+                return false;
+            });
+            await(election.turn());
+            election.callbacks.runAll();
+        }
+        assertThat(second.state().terms()).isEqualTo(2);
+        assertThat(second.leads()).isTrue();
+    }
+
     @Test
     void aKeyThatIsGrantedLeadsAfterACheck() {
         ScriptedCandidate follower = election.follower();

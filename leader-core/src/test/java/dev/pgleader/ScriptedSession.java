@@ -145,10 +145,11 @@ final class ScriptedSession implements LockSession {
     @Override
     public boolean waitInQueue(LockKey key, Duration longest) throws LockSessionException, LockTableFullException {
         if (ended) {
-            // Another thread may break the wait off just before it begins.
+            // Another thread may break the wait off just before it begins, or in this moment.
             throw new LockSessionException(LockSessionException.Fault.CONNECTION_LOST, "aborted");
         }
-        begin("queue " + key + " for " + longest.toMillis() + " ms");
+        journal.accept("queue " + key + " for " + longest.toMillis() + " ms");
+        onRoundTrip.run();
         if (held.contains(key)) {
             throw new AssertionError("Waits for " + key + ", which the session holds already");
         }

@@ -304,8 +304,10 @@ final class SimulatedNode extends SimulatedHost {
         } catch (RuntimeException e) {
             throw simulation.violation(Simulation.Invariant.NO_DEFECT, this + " failed", e);
         }
+        // It may freeze here, too, and takes no other turn in the meantime.
+        boolean queues = waitsInQueueNext();
         inTurn = false;
-        if (woken || mailbox.isCalling() || hasNews() || waitsInQueueNext()) {
+        if (woken || mailbox.isCalling() || hasNews() || queues) {
             turnAt(world.now());
         } else if (!loop.isDeserted()) {
             turnAt(after(waitNanos));
