@@ -13,17 +13,26 @@ import java.util.function.Predicate;
 final class Candidates {
 
     private final Map<LockKey, Candidate> byKey = new LinkedHashMap<>();
+    /** Those that take no part any more, but whose last callbacks may still wait for a thread. */
+    private final List<Candidate> departed = new ArrayList<>();
 
     void add(Candidate candidate) {
         byKey.put(candidate.key, candidate);
     }
 
     void remove(Candidate candidate) {
+        departed.add(candidate);
         byKey.remove(candidate.key, candidate);
     }
 
+    /** Whether nobody takes part. */
     boolean isEmpty() {
         return byKey.isEmpty();
+    }
+
+    /** Whether nobody takes part, and all callbacks of those who did have found a thread. */
+    boolean isDeserted() {
+        return byKey.isEmpty() && departed.isEmpty();
     }
 
     int size() {
@@ -99,6 +108,7 @@ final class Candidates {
             wait = noThread ? Math.min(wait, retryNanos) : wait;
             wait = candidate.state().isEndingTerm() ? Math.min(wait, patienceNanos) : wait;
         }
-        return wait;
+        departed.removeIf(Candidate::retryCallbacks);
+        return departed.isEmpty() ? wait : Math.min(wait, retryNanos);
     }
 }

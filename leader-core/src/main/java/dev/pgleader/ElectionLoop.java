@@ -157,9 +157,9 @@ final class ElectionLoop {
         }
     }
 
-    /** Whether nobody takes part. */
+    /** Whether there is nothing to do any more. */
     boolean isDeserted() {
-        return candidates.isEmpty();
+        return candidates.isDeserted();
     }
 
     void admit(Candidate candidate, CandidateRun run, boolean paused) {
@@ -476,7 +476,7 @@ final class ElectionLoop {
         long now = now();
         long wait = candidates.untilDueNanos(now, LONGEST_WAIT_NANOS);
         if (keeper.session() == null) {
-            wait = Math.min(wait, keeper.nextOpenAt() - now);
+            wait = candidates.isEmpty() ? wait : Math.min(wait, keeper.nextOpenAt() - now);
         } else {
             wait = Math.min(wait, Math.min(schedule.untilPollNanos(now), schedule.untilCheckNanos(now)));
             Long tellingDueAt = messages.tellingDueAt(now);

@@ -38,12 +38,14 @@ public final class JavaProcess implements AutoCloseable {
 
     private final String name;
     private final Process process;
+    private final List<String> launcher;
     private final Writer input;
     private final OrphanGuard guard;
     private final Lines output;
     private final Lines errors;
 
-    private JavaProcess(String name, Process process) {
+    private JavaProcess(String name, Process process, List<String> launcher) {
+        this.launcher = launcher;
         this.name = name + " (process " + process.pid() + ")";
         this.process = process;
         input = process.outputWriter(UTF_8);
@@ -149,6 +151,21 @@ public final class JavaProcess implements AutoCloseable {
     }
 
     /**
+     * Limits what the running process may have of a resource, as {@code prlimit} calls it: {@code nproc} threads (root has no
+     * limit, and all processes of a user are counted), {@code nofile} open files.
+     */
+    public void limit(String resource, String softLimit) {
+        // Only a process of the same user may do that.
+        List<String> command = new ArrayList<>(launcher);
+        command.addAll(List.of("prlimit", "--pid=" + pid(), "--" + resource + "=" + softLimit + ":"));
+        try {
+            Command.run(command);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    /**
      * Waits for the end of the process and returns its exit code, 128 + n when signal n ended it.
      *
      * @throws AssertionError if it doesn't end in time; the message has both outputs
@@ -235,6 +252,12 @@ public final class JavaProcess implements AutoCloseable {
             return this;
         }
 
+        /** Starts the JVM as a user that limits hold for, and that may read the class path wherever it is. */
+        public Builder asOrdinaryUser() {
+            launcher = UnprivilegedUser.launcherThatReadsAll();
+            return this;
+        }
+
         /** Starts the JVM within a network of its own. */
         public Builder within(NetworkNamespace network) {
             launcher = network.launcher();
@@ -252,7 +275,7 @@ public final class JavaProcess implements AutoCloseable {
             ProcessBuilder builder = new ProcessBuilder(command);
             builder.environment().putAll(environment);
             try {
-                return new JavaProcess(main.getSimpleName(), builder.start());
+                return new JavaProcess(main.getSimpleName(), builder.start(), launcher);
             } catch (IOException e) {
                 throw new UncheckedIOException(e);
             }
