@@ -266,35 +266,34 @@ final class Acquisition {
         return due;
     }
 
-    /** The candidate that is to resign, since this instance leads more than its share; null if none is. */
-    @Nullable
-    Candidate findSurplus(LockSession session) throws LockSessionException {
+    /** The candidates that are to resign, since this instance leads more than its share. */
+    List<Candidate> findSurplus(LockSession session) throws LockSessionException {
         FairShare share = fairShare;
         if (share == null) {
-            return null;
+            return List.of();
         }
         boolean competes =
                 !candidates.that(candidate -> !candidate.state().paused()).isEmpty();
         share.updateMembership(session, candidates.keys(), competes);
         long now = now();
         if (!share.isRebalanceDue(now)) {
-            return null;
+            return List.of();
         }
         int members = share.countMembers(session);
         Set<LockKey> led = new LinkedHashSet<>(
                 candidates.keysOf(candidate -> candidate.state().leads()));
-        LockKey surplus = share.surplus(led, candidates.size(), members, now).orElse(null);
-        if (surplus == null) {
-            return null;
+        List<Candidate> resigning = share.surplus(led, candidates.size(), members, now).stream()
+                .map(candidates::require)
+                .toList();
+        if (!resigning.isEmpty()) {
+            LOG.info(
+                    "[{}] Leads {} of {} keys among {} instances; resigns {}",
+                    name,
+                    led.size(),
+                    candidates.size(),
+                    members,
+                    resigning.stream().map(each -> each.name).toList());
         }
-        Candidate resigning = candidates.require(surplus);
-        LOG.info(
-                "[{}] Leads {} of {} keys among {} instances; resigns {}",
-                name,
-                led.size(),
-                candidates.size(),
-                members,
-                resigning.name);
         return resigning;
     }
 

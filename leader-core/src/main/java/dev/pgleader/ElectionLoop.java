@@ -299,8 +299,7 @@ final class ElectionLoop {
     // ---- getting locks
 
     private void rebalance(LockSession session) throws LockSessionException {
-        Candidate surplus = acquisition.findSurplus(session);
-        if (surplus != null) {
+        for (Candidate surplus : acquisition.findSurplus(session)) {
             apply(surplus, new CandidateState.StepDown(RevocationReason.RESIGNED));
         }
     }

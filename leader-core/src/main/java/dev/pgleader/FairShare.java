@@ -6,11 +6,11 @@ import dev.pgleader.lock.LockSessionException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
-import java.util.Optional;
 import java.util.Set;
 import java.util.random.RandomGenerator;
 import org.jspecify.annotations.Nullable;
@@ -31,7 +31,7 @@ final class FairShare {
     private final Map<LockKey, Long> freeSince = new HashMap<>();
     private long nextRebalanceAt;
     private @Nullable LockKey joined;
-    private @Nullable LockKey lastSurplus;
+    private Set<LockKey> lastSurplus = Set.of();
     private int doublings;
 
     FairShare(Spread spread, ElectorOptions options, RandomGenerator random, long now) {
@@ -125,16 +125,20 @@ final class FairShare {
         return rebalanceInterval != null && now - nextRebalanceAt >= 0;
     }
 
-    /** One of the keys to give up, if this instance leads more of them than its share among {@code members}. */
-    Optional<LockKey> surplus(Set<LockKey> led, int total, int members, long now) {
-        boolean cameBack = lastSurplus != null && led.contains(lastSurplus);
+    /**
+     * The keys to give up now: half of those that this instance leads beyond its share among {@code members}. So a few intervals
+     * settle all, and a count that is wrong for a moment costs few terms. If one comes back, the next look is later.
+     */
+    Set<LockKey> surplus(Set<LockKey> led, int total, int members, long now) {
+        boolean cameBack = !Collections.disjoint(lastSurplus, led);
         doublings = cameBack ? Math.min(doublings + 1, MOST_DOUBLINGS) : 0;
         long interval = rebalanceInterval == null ? 0 : rebalanceInterval.toNanos();
         nextRebalanceAt = now + (interval << doublings);
         int instances = Math.max(1, members);
         int share = (total + instances - 1) / instances;
-        lastSurplus = led.size() > share ? shuffled(led).get(0) : null;
-        return Optional.ofNullable(lastSurplus);
+        int surplus = Math.max(0, led.size() - share);
+        lastSurplus = Set.copyOf(shuffled(led).subList(0, (surplus + 1) / 2));
+        return lastSurplus;
     }
 
     private List<LockKey> shuffled(Set<LockKey> keys) {

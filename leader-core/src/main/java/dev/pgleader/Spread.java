@@ -37,10 +37,10 @@ public final class Spread {
     }
 
     /**
-     * Has an instance that leads more than its share resign one key in each interval, so that instances that joined later
-     * get theirs; by default keys move only when their leader ends. The share is the number of keys by the number of
-     * instances whose group has the same {@linkplain LeaderElectorGroup.Builder#name name}. An instance whose key comes back to
-     * it since nobody else wants it doubles its interval.
+     * Has an instance that leads more than its share resign half of the surplus in each interval, so that instances that joined
+     * later get theirs; by default keys move only when their leader ends. The share is the number of keys by the number of
+     * instances that compete for exactly the same keys as the same database role. An instance to which a key comes back, since
+     * nobody else wants it, doubles its interval.
      *
      * @throws IllegalArgumentException if the interval is not between 1 ms and 1 day
      */
@@ -53,7 +53,7 @@ public final class Spread {
         return time == null ? options.retryInterval().multipliedBy(2) : time;
     }
 
-    /** The time between two resignations of surplus keys; null if there are none. */
+    /** The time between two looks for surplus keys; null if there are none. */
     @Nullable
     Duration rebalanceInterval() {
         return rebalanceInterval;

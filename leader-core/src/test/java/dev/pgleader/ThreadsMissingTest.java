@@ -56,6 +56,25 @@ class ThreadsMissingTest extends ElectionTest {
         assertThat(candidate.released).isCompleted();
     }
 
+    /** Its election thread stays until then, with nothing else to do. */
+    @Test
+    void callbacksOfAnElectorThatHasClosedFindAThreadLater() {
+        ScriptedCandidate candidate = election.leader();
+        election.callbacks.refuse = true;
+        candidate.close(Duration.ofSeconds(1));
+        election.turn();
+        election.turnAfter(SECOND);
+        assertThat(candidate.left).isCompleted();
+        assertThat(election.session().isEnded()).isTrue();
+        assertThat(election.loop.isDeserted()).isFalse();
+        assertThat(election.turnAfter(SECOND)).isBetween(Duration.ofMillis(1), Duration.ofMillis(200));
+        election.callbacks.refuse = false;
+        election.turnAfter(SECOND);
+        election.callbacks.runAll();
+        assertThat(election.journal()).contains("onRevoked 1 CLOSED");
+        assertThat(election.loop.isDeserted()).isTrue();
+    }
+
     @Test
     void manyFuturesThatFoundNoThreadAreCompletedTogether() {
         ScriptedCandidate candidate = election.leader();
