@@ -38,7 +38,7 @@ import org.junit.jupiter.params.provider.ValueSource;
  * What holds for each DataSource that users bring (N05): whatever electors and helpers, or their work, do with its
  * connections, the pool is whole afterwards. The table in docs/pools.md names it.
  */
-@Timeout(120)
+@Timeout(300)
 @ParameterizedClass(name = "{0}")
 @EnumSource(Lender.class)
 class LenderContractTest {

@@ -262,13 +262,26 @@ class PoolerTest {
         }
     }
 
-    @Test
+    /** What PgBouncer is told of named statements; one before 1.21 knows nothing of them. */
+    static Stream<Map<String, String>> namedStatements() {
+        return PgBouncer.keepsNamedStatements()
+                ? Stream.of(Map.of("max_prepared_statements", "0"), Map.of("max_prepared_statements", "200"))
+                : Stream.of(Map.of());
+    }
+
+    @ParameterizedTest
+    @MethodSource("namedStatements")
     @DisplayName(
             "R32: 2,000 transaction locks from 8 threads, by a driver as it comes, behind a pooler in transaction mode")
-    void preparedStatementsOfTheDriver() throws Exception {
+    void preparedStatementsOfTheDriver(Map<String, String> settings) throws Exception {
         int threads = 8;
         int calls = 250;
-        try (PgBouncer pooler = pooler(PoolMode.TRANSACTION, true, 4);
+        PgBouncer.Builder builder = PgBouncer.before(SERVER)
+                .poolMode(PoolMode.TRANSACTION)
+                .serverRoundRobin(true)
+                .poolSize(4);
+        settings.forEach(builder::setting);
+        try (PgBouncer pooler = builder.launch();
                 Connection observer = SERVER.connect(DATABASE)) {
             Sql.execute(observer, "DROP TABLE IF EXISTS written");
             Sql.execute(observer, "CREATE TABLE written (thread int, call int)");

@@ -2,11 +2,14 @@ package dev.pgleader.testkit;
 
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 
 /**
  * A PgBouncer of the test's own before a {@link PostgresServer}, on a free loopback port, for all databases. It trusts
@@ -48,6 +51,18 @@ public final class PgBouncer extends Pooler {
     /** Tells whether PgBouncer is installed, in the search path or where Debian puts it. */
     public static boolean available() {
         return program(NAME).isPresent();
+    }
+
+    /** Tells whether it can keep the named statements of clients ({@code max_prepared_statements}), as from 1.21 on. */
+    public static boolean keepsNamedStatements() {
+        try {
+            Process process = new ProcessBuilder(program(NAME).orElseThrow().toString(), "--version").start();
+            String version = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+            Matcher numbers = Pattern.compile("PgBouncer 1\\.(\\d+)").matcher(version);
+            return numbers.find() && Integer.parseInt(numbers.group(1)) >= 21;
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
     }
 
     /** Begins to describe a PgBouncer before a server. */
