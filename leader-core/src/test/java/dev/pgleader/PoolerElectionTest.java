@@ -14,19 +14,22 @@ import dev.pgleader.testkit.JavaProcess;
 import dev.pgleader.testkit.LockTable;
 import dev.pgleader.testkit.PgBouncer;
 import dev.pgleader.testkit.PgBouncer.PoolMode;
+import dev.pgleader.testkit.Pgpool;
+import dev.pgleader.testkit.Pgpool.Clustering;
+import dev.pgleader.testkit.Pooler;
 import dev.pgleader.testkit.PostgresServer;
 import dev.pgleader.testkit.TcpProxy;
 import dev.pgleader.testkit.TcpProxy.Flow;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
-import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.DisplayName;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
-/** Elections whose sessions go through PgBouncer. */
+/** Elections whose sessions go through PgBouncer or Pgpool-II. */
 @Timeout(300)
 class PoolerElectionTest {
 
@@ -36,9 +39,14 @@ class PoolerElectionTest {
     private final long bits = freshKeyBits();
     private final LockKey key = LockKey.of(bits);
 
-    @BeforeAll
-    static void requirePgBouncer() {
+    private static PgBouncer pgBouncer(PoolMode mode) {
         assumeTrue(PgBouncer.available(), PgBouncer.MISSING);
+        return PgBouncer.before(SERVER).poolMode(mode).poolSize(6).launch();
+    }
+
+    private static Pgpool.Builder pgpool(PostgresServer... servers) {
+        assumeTrue(Pgpool.available(), Pgpool.MISSING);
+        return Pgpool.before(servers);
     }
 
     @ParameterizedTest
@@ -47,20 +55,38 @@ class PoolerElectionTest {
             names = {"TRANSACTION", "STATEMENT"})
     @DisplayName("C07: behind a pooler that shares backends nobody leads and the status says why, until it's gone")
     void neverLeadsOnSharedBackends(PoolMode mode) throws Exception {
+        try (PgBouncer pooler = pgBouncer(mode)) {
+            neverLeads(SERVER, pooler);
+        }
+    }
+
+    @Test
+    @DisplayName(
+            "C07: behind Pgpool-II that reads from a standby nobody leads and the status says why, until it's gone")
+    void neverLeadsOnSeveralServers() throws Exception {
+        try (PostgresServer primary = PostgresServer.launch();
+                PostgresServer standby = primary.standby();
+                Pgpool pooler = pgpool(primary, standby)
+                        .clustering(Clustering.STREAMING_REPLICATION)
+                        .setting("backend_weight0", "0")
+                        .launch()) {
+            neverLeads(primary, pooler);
+        }
+    }
+
+    private void neverLeads(PostgresServer server, Pooler pooler) throws Exception {
         AtomicInteger firstRefused = new AtomicInteger();
         AtomicInteger secondRefused = new AtomicInteger();
-        try (PgBouncer pooler =
-                        PgBouncer.before(SERVER).poolMode(mode).poolSize(4).launch();
-                TcpProxy network = new TcpProxy(pooler.port());
-                LockTable locks = new LockTable(SERVER, PostgresServer.DEFAULT_DATABASE);
+        try (TcpProxy network = new TcpProxy(pooler.port());
+                LockTable locks = new LockTable(server, PostgresServer.DEFAULT_DATABASE);
                 TestCandidate first = TestCandidate.start(
                         "first",
-                        direct(SERVER, network.port()),
+                        direct(server, network.port()),
                         key,
                         builder -> builder.observer(counting(firstRefused)));
                 TestCandidate second = TestCandidate.start(
                         "second",
-                        direct(SERVER, network.port()),
+                        direct(server, network.port()),
                         key,
                         builder -> builder.observer(counting(secondRefused)))) {
             await().atMost(PATIENCE).until(() -> firstRefused.get() >= REFUSALS && secondRefused.get() >= REFUSALS);
@@ -76,7 +102,7 @@ class PoolerElectionTest {
             }
             assertThat(locks.holders(bits)).isEmpty();
 
-            network.target(SERVER.port());
+            network.target(server.port());
             await().atMost(PATIENCE)
                     .until(() -> first.elector().isLeader() || second.elector().isLeader());
             await().atMost(PATIENCE)
@@ -96,15 +122,26 @@ class PoolerElectionTest {
     @DisplayName(
             "C07, C12, C38: behind a pooler in session mode somebody leads, and a silent leader is replaced in time")
     void theLeaseHoldsInSessionMode(Silence silence) throws Exception {
+        try (PgBouncer pooler = pgBouncer(PoolMode.SESSION)) {
+            theLeaseHolds(pooler, silence);
+        }
+    }
+
+    @ParameterizedTest
+    @EnumSource(Silence.class)
+    @DisplayName("C12, C38: behind Pgpool-II before one server somebody leads, and a silent leader is replaced in time")
+    void theLeaseHoldsBehindPgpool(Silence silence) throws Exception {
+        try (Pgpool pooler = pgpool(SERVER).clustering(Clustering.RAW).launch()) {
+            theLeaseHolds(pooler, silence);
+        }
+    }
+
+    private void theLeaseHolds(Pooler pooler, Silence silence) throws Exception {
         ElectorOptions options = FAST.toBuilder()
                 .leaseDuration(Duration.ofMillis(1_500))
                 .healthCheckTimeout(Duration.ofMillis(600))
                 .build();
-        try (PgBouncer pooler = PgBouncer.before(SERVER)
-                        .poolMode(PoolMode.SESSION)
-                        .poolSize(6)
-                        .launch();
-                TcpProxy network = new TcpProxy(pooler.port());
+        try (TcpProxy network = new TcpProxy(pooler.port());
                 LockTable locks = new LockTable(SERVER, PostgresServer.DEFAULT_DATABASE);
                 JavaProcess leader = ElectorProcess.start(SERVER, network.port(), bits, "leader", options)) {
             leader.awaitLine("elected 1", PATIENCE);

@@ -25,7 +25,8 @@ final class PgLockSession implements LockSession {
     static final String INSTANCE_PREFIX = APPLICATION_NAME + "/";
 
     /** What to do about a connection whose statements don't stay on one backend. */
-    static final String POOLER_ADVICE = "connect to PostgreSQL directly, or through a pooler in session mode";
+    static final String POOLER_ADVICE =
+            "connect to PostgreSQL directly, or through a pooler in session mode that sends all statements to one server";
 
     private static final Logger LOG = LoggerFactory.getLogger(PgLockSession.class);
 
@@ -322,7 +323,8 @@ final class PgLockSession implements LockSession {
         if (readOnly) {
             throw new LockSessionException(
                     Fault.READ_ONLY,
-                    "The server takes no writes (transaction_read_only is on): it may have been fenced off after a failover");
+                    "The server takes no writes (transaction_read_only is on), as one that was fenced off after a failover: connect"
+                            + " to the primary");
         }
     }
 
@@ -330,7 +332,7 @@ final class PgLockSession implements LockSession {
         return new LockSessionException(
                 Fault.SHARED_BACKEND,
                 "A statement ran on another backend than the one before, as behind a pooler in transaction or statement"
-                        + " mode: " + POOLER_ADVICE);
+                        + " mode, or one that balances load: " + POOLER_ADVICE);
     }
 
     /**

@@ -145,7 +145,8 @@ final class PinnedConnection {
         if (answer.held()) {
             throw new SQLException("Lock " + describe(key) + " is already held by the session of backend "
                     + answer.backendPid() + " that the DataSource handed out: somebody returned it locked, or a pooler"
-                    + " such as PgBouncer in transaction mode shares it. The connection is discarded");
+                    + " such as PgBouncer in transaction mode shares it. The connection is discarded. If a pooler stands between, "
+                    + PgLockSession.POOLER_ADVICE + "; else look for who gives back what he has locked");
         }
         if (answer.done() && !answer.shown()) {
             throw new SQLException(

@@ -56,7 +56,7 @@ final class SessionOpening {
             connection = source.open(settings.networkTimeout());
         } catch (SQLException | RuntimeException e) {
             throw new LockSessionException(
-                    SqlFaults.ofLogin(e), "No connection to " + source + ": " + SqlFaults.describe(e), e);
+                    SqlFaults.ofLogin(e), "No connection to " + source + ": " + SqlFaults.describeLogin(e), e);
         }
         try {
             return open(connection);
@@ -109,7 +109,7 @@ final class SessionOpening {
                 throw new LockSessionException(
                         Fault.LOCKS_NOT_REAL,
                         "The server granted a lock that it doesn't show in pg_locks, so its advisory locks aren't those of"
-                                + " PostgreSQL, as with CockroachDB and with emulations: they exclude nobody");
+                                + " PostgreSQL, as with CockroachDB and with emulations, and exclude nobody: use PostgreSQL itself");
             }
             session.release(granted);
         } catch (LockTableFullException e) {
@@ -133,7 +133,7 @@ final class SessionOpening {
             throw new LockSessionException(
                     Fault.UNSUPPORTED_SERVER,
                     "The server is PostgreSQL " + version + ", but a lease needs idle_session_timeout, which came with"
-                            + " PostgreSQL " + OLDEST_SERVER);
+                            + " PostgreSQL " + OLDEST_SERVER + ": use a newer server");
         }
         return version;
     }
@@ -172,9 +172,15 @@ final class SessionOpening {
                 for (int repetition = 0; repetition <= round % 3; repetition++) {
                     shared |= meets(second.connection(), pid);
                 }
-                if (shared || !meets(first, pid)) {
+                if (shared) {
                     throw sharedBackend("Two connections to " + source + " share one backend, so this is a pooler in"
                             + " transaction or statement mode, where a session lock belongs to nobody: ");
+                }
+                if (!meets(first, pid)) {
+                    throw sharedBackend(
+                            "Statements of one connection to " + source + " ran on several backends, so this"
+                                    + " is a pooler in transaction or statement mode, or one that balances load as Pgpool-II does,"
+                                    + " and a session lock belongs to nobody: ");
                 }
             }
         } finally {

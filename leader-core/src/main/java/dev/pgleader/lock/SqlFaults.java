@@ -14,6 +14,7 @@ final class SqlFaults {
     private static final String CANCELLED = "57014";
     private static final String READ_ONLY = "25006";
     private static final String LOGIN_REFUSED_CLASS = "28";
+    private static final String TOO_MANY_CONNECTIONS = "53300";
 
     private SqlFaults() {}
 
@@ -78,6 +79,14 @@ final class SqlFaults {
             }
         }
         return text.toString();
+    }
+
+    /** As {@link #describe}, and what to do where no connection is left. */
+    static String describeLogin(Throwable e) {
+        return describe(e)
+                + (isCausedBy(e, cause -> state(cause).equals(TOO_MANY_CONNECTIONS))
+                        ? ": raise the CONNECTION LIMIT of the role or the database, or the server's max_connections"
+                        : "");
     }
 
     static String onOneLine(String text) {

@@ -21,8 +21,6 @@ import java.sql.PreparedStatement;
 import java.sql.SQLException;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Comparator;
-import java.util.EnumMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ExecutorService;
@@ -126,9 +124,6 @@ class PoolerTest {
                 Arguments.of(PoolMode.STATEMENT, false, 5, 3));
     }
 
-    /** A time during which a session was sure to hold the lock. */
-    private record Hold(long fromNanos, long untilNanos) {}
-
     @ParameterizedTest(name = "{0} mode, server_round_robin {1}, {2} server connections, {3} other clients")
     @MethodSource("poolersOfDataSources")
     @DisplayName("C07: over a DataSource behind such a pooler, two sessions never hold one key at a time")
@@ -138,71 +133,16 @@ class PoolerTest {
             PGSimpleDataSource dataSource = new PGSimpleDataSource();
             dataSource.setUrl(pooler.url(DATABASE, Map.of("user", SERVER.superuser(), "prepareThreshold", "0")));
             ConnectionSource source = ConnectionSource.of(dataSource);
-            long start = System.nanoTime();
-            List<Future<List<Hold>>> contenders = new ArrayList<>();
-            Map<Fault, Integer> faults = new EnumMap<>(Fault.class);
-            for (int i = 0; i < 2; i++) {
-                contenders.add(executor.submit(() -> {
-                    List<Hold> holds = new ArrayList<>();
-                    while (elapsed(start).compareTo(Duration.ofMillis(1_500)) < 0) {
-                        contend(source, holds, faults);
-                    }
-                    return holds;
-                }));
-            }
-            List<Hold> holds = new ArrayList<>();
-            for (Future<List<Hold>> contender : contenders) {
-                holds.addAll(contender.get(30, TimeUnit.SECONDS));
-            }
+            Contention contention = Contention.of(source, KEY, SETTINGS);
             over.set(true);
             for (Future<Integer> client : traffic) {
                 assertThat(client.get(30, TimeUnit.SECONDS)).isPositive();
             }
-            holds.sort(Comparator.comparingLong(Hold::fromNanos));
-            for (int i = 1; i < holds.size(); i++) {
-                assertThat(holds.get(i).fromNanos() - holds.get(i - 1).untilNanos())
-                        .isPositive();
-            }
-            assertThat(holds.size() + faults.getOrDefault(Fault.SHARED_BACKEND, 0))
+            contention.assertNeverBoth();
+            assertThat(contention.holds() + contention.faults(Fault.SHARED_BACKEND))
                     .isPositive();
         }
         table.awaitFree(KEY.bits(), Duration.ofSeconds(20));
-    }
-
-    private static void contend(ConnectionSource source, List<Hold> holds, Map<Fault, Integer> faults) {
-        LockSession session = null;
-        try {
-            session = LockSession.open(source, SETTINGS);
-            for (int round = 0; round < 20; round++) {
-                if (session.attempt(List.of(KEY)).granted().isEmpty()
-                        || !session.check().contains(KEY)) {
-                    continue;
-                }
-                long from = System.nanoTime();
-                long until = from;
-                try {
-                    for (int checks = 0; checks < 10; checks++) {
-                        long checkStart = System.nanoTime();
-                        if (session.check().contains(KEY)) {
-                            until = checkStart;
-                        }
-                    }
-                } finally {
-                    holds.add(new Hold(from, until));
-                }
-                session.release(List.of(KEY));
-            }
-        } catch (LockTableFullException e) {
-            throw new AssertionError(e);
-        } catch (LockSessionException e) {
-            synchronized (faults) {
-                faults.merge(e.fault(), 1, Integer::sum);
-            }
-        } finally {
-            if (session != null) {
-                session.abort();
-            }
-        }
     }
 
     @Test
@@ -322,13 +262,26 @@ class PoolerTest {
         }
     }
 
-    @Test
+    /** What PgBouncer is told of named statements; one before 1.21 knows nothing of them. */
+    static Stream<Map<String, String>> namedStatements() {
+        return PgBouncer.keepsNamedStatements()
+                ? Stream.of(Map.of("max_prepared_statements", "0"), Map.of("max_prepared_statements", "200"))
+                : Stream.of(Map.of());
+    }
+
+    @ParameterizedTest
+    @MethodSource("namedStatements")
     @DisplayName(
             "R32: 2,000 transaction locks from 8 threads, by a driver as it comes, behind a pooler in transaction mode")
-    void preparedStatementsOfTheDriver() throws Exception {
+    void preparedStatementsOfTheDriver(Map<String, String> settings) throws Exception {
         int threads = 8;
         int calls = 250;
-        try (PgBouncer pooler = pooler(PoolMode.TRANSACTION, true, 4);
+        PgBouncer.Builder builder = PgBouncer.before(SERVER)
+                .poolMode(PoolMode.TRANSACTION)
+                .serverRoundRobin(true)
+                .poolSize(4);
+        settings.forEach(builder::setting);
+        try (PgBouncer pooler = builder.launch();
                 Connection observer = SERVER.connect(DATABASE)) {
             Sql.execute(observer, "DROP TABLE IF EXISTS written");
             Sql.execute(observer, "CREATE TABLE written (thread int, call int)");

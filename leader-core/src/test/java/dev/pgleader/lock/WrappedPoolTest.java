@@ -1,0 +1,91 @@
+package dev.pgleader.lock;
+
+import static dev.pgleader.lock.LenderDatabase.await;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.catchThrowable;
+
+import dev.pgleader.testkit.PostgresServer;
+import java.sql.SQLException;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.DisplayName;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.Arguments;
+import org.junit.jupiter.params.provider.MethodSource;
+
+/** Each wrapper around pools other than the one that it has in {@link LenderContractTest}. */
+@Timeout(120)
+class WrappedPoolTest {
+
+    /** All pairs take minutes. */
+    private static final boolean ALL = Boolean.getBoolean("lender.all");
+
+    private static final PostgresServer SERVER = PostgresServer.shared();
+    private static LenderDatabase database;
+
+    private final LockKey key = LockKey.of(ThreadLocalRandom.current().nextLong());
+
+    @BeforeAll
+    static void createDatabase() throws SQLException {
+        database = new LenderDatabase(SERVER, "wrapped_pool");
+    }
+
+    @AfterAll
+    static void closeDatabase() throws SQLException {
+        database.close();
+    }
+
+    static Stream<Arguments> pairs() {
+        List<Lender> pools = List.of(
+                Lender.AGROAL, Lender.C3P0, Lender.DBCP2, Lender.TOMCAT, Lender.TOMCAT_BEFORE_11_0_22, Lender.DRUID);
+        return Stream.of(Lender.values())
+                .filter(Lender::isWrapper)
+                .flatMap(wrapper ->
+                        pools.stream().limit(ALL ? pools.size() : 2).map(pool -> Arguments.of(wrapper, pool)));
+    }
+
+    @DisplayName("N05: each pool gets its slot back through each wrapper, too")
+    @ParameterizedTest(name = "{0} around {1}")
+    @MethodSource("pairs")
+    void givesSlotsBack(Lender wrapper, Lender pool) throws Exception {
+        try (Lender.Open open = wrapper.around(pool, database.url(), 1)) {
+            String settings = LenderDatabase.settings(open);
+            LockSession session = LockSession.open(
+                    ConnectionSource.of(open.dataSource()),
+                    new LockSession.Settings("wrapped", Duration.ofSeconds(20), Duration.ofSeconds(5), true));
+            assertThat(session.attempt(List.of(key)).granted()).hasSize(1);
+            session.close();
+            awaitWhole(open, settings);
+            for (Mess mess : messes()) {
+                AdvisoryLocks locks = AdvisoryLocks.on(
+                        open.dataSource(),
+                        mess == Mess.LEAVES_COPY ? Mess.NETWORK_TIMEOUT_OF_BUSY : Duration.ofSeconds(15));
+                assertThat(catchThrowable(
+                                () -> locks.tryRunLocked(key, connection -> mess.make(SERVER, connection, false))))
+                        .satisfiesAnyOf(
+                                failure -> assertThat(failure).isNull(),
+                                failure -> assertThat(failure).isInstanceOf(LockLostException.class));
+                awaitWhole(open, settings);
+            }
+        }
+    }
+
+    private static List<Mess> messes() {
+        List<Mess> messes = new ArrayList<>(List.of(Mess.SESSION_IS_ENDED, Mess.LEAVES_SETTINGS));
+        if (ALL) {
+            messes.add(Mess.LEAVES_COPY);
+        }
+        return messes;
+    }
+
+    /** Agroal clears up behind a wrapper a moment later. */
+    private void awaitWhole(Lender.Open open, String settings) {
+        await().ignoreExceptions().untilAsserted(() -> database.assertWhole(open, 1, settings, key));
+    }
+}
