@@ -105,6 +105,7 @@ final class SampleProcess implements AutoCloseable {
     int port() {
         return Awaitility.await("port in " + this)
                 .atMost(PATIENCE)
+                .failFast("The process has ended", () -> !process.isAlive())
                 .until(
                         () -> lines.stream()
                                 .map(line -> PORT.matcher(line.text()))
