@@ -1,5 +1,6 @@
 package dev.pgleader.spring;
 
+import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.pgleader.ElectorOptions;
@@ -101,8 +102,10 @@ class AheadOfTimeTest {
                 "test",
                 "sample"));
         processing.addAll(List.of(configuration));
-        Process process = new ProcessBuilder(processing).inheritIO().start();
-        assertThat(process.waitFor()).isZero();
+        Process process =
+                new ProcessBuilder(processing).redirectErrorStream(true).start();
+        String said = new String(process.getInputStream().readAllBytes(), UTF_8);
+        assertThat(process.waitFor()).as(said).isZero();
         assertThat(classes.resolve("META-INF/native-image/test/sample/reachability-metadata.json"))
                 .content()
                 .contains(LeaderRuntimeHints.SOCKET_FACTORY.getName(), "dev.pgleader.spring.sample.Job");
