@@ -26,7 +26,7 @@ import org.springframework.core.env.Environment;
  * @param productionProfiles Profiles with which the mode always-leader is refused.
  * @param key What the instances compete for; unique within the database. By default the application's name, unless
  *     elections are named in pgleader.elections. Takes a name, or bigint:42 or int4:4,2 for a key that is a number.
- * @param elections Further elections, by name.
+ * @param elections Further elections by name, each with its key, and paused if this instance is to sit it out until told to resume.
  * @param instanceId Who this instance is among the candidates: up to 53 printable ASCII characters without space. By
  *     default made of host name, process id and a random number.
  * @param datasource Where the lock is, if not where the application's data are.

@@ -1,11 +1,24 @@
 package dev.pgleader.spring;
 
+import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.pgleader.ElectorOptions;
 import dev.pgleader.LeaderElector;
+import dev.pgleader.spring.sample.SampleApplication;
+import java.io.File;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
+import java.util.stream.Stream;
+import javax.tools.ToolProvider;
+import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.springframework.aot.hint.MemberCategory;
 import org.springframework.aot.hint.predicate.RuntimeHintsPredicates;
 import org.springframework.aot.test.generate.TestGenerationContext;
 import org.springframework.boot.autoconfigure.ImportAutoConfiguration;
@@ -30,8 +43,23 @@ class AheadOfTimeTest {
         LeaderOnlyAutoConfiguration.class,
         LeaderActuatorAutoConfiguration.class
     })
-    @Import({DocumentedJobs.class, DocumentedImport.class, DocumentedListener.class})
+    @Import({DocumentedJobs.class, DocumentedImport.class, DocumentedListener.class, JobBean.class})
     static class Application {}
+
+    @LeaderOnly
+    interface Job {
+        void work();
+    }
+
+    @LeaderOnly
+    static class Inherited {
+        public void inherited() {}
+    }
+
+    static class JobBean extends Inherited implements Job {
+        @Override
+        public void work() {}
+    }
 
     private static GenericApplicationContext context(String retryInterval) {
         GenericApplicationContext context = new GenericApplicationContext();
@@ -49,6 +77,61 @@ class AheadOfTimeTest {
     }
 
     @Test
+    @DisplayName(
+            "An application that is built with process-aot, in JVMs of their own, leads and runs its leader-only job")
+    void theProcessedApplicationLeads(@TempDir Path directory) throws Exception {
+        Path sources = directory.resolve("sources");
+        Path classes = directory.resolve("classes");
+        String[] configuration = {
+            "--spring.datasource.url=" + TestServer.url(),
+            "--spring.datasource.username=" + TestServer.USER,
+            "--spring.application.name=" + TestServer.uniqueName("aot"),
+            "--spring.profiles.active=job",
+            "--pgleader.takeover-delay=none"
+        };
+        // What the goal process-aot of Spring Boot's Maven plugin runs: sources, resources and proxy classes.
+        List<String> processing = new ArrayList<>(List.of(
+                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                "-cp",
+                SampleProcess.CLASS_PATH,
+                "org.springframework.boot.SpringApplicationAotProcessor",
+                SampleApplication.class.getName(),
+                sources.toString(),
+                classes.toString(),
+                classes.toString(),
+                "test",
+                "sample"));
+        processing.addAll(List.of(configuration));
+        Process process =
+                new ProcessBuilder(processing).redirectErrorStream(true).start();
+        String said = new String(process.getInputStream().readAllBytes(), UTF_8);
+        assertThat(process.waitFor()).as(said).isZero();
+        assertThat(classes.resolve("META-INF/native-image/test/sample/reachability-metadata.json"))
+                .content()
+                .contains(LeaderRuntimeHints.SOCKET_FACTORY.getName(), "dev.pgleader.spring.sample.Job");
+        compile(sources, classes);
+
+        try (var application = SampleProcess.builtAheadOfTime(classes, List.of(configuration))) {
+            application.await("begin ");
+            assertThat(application.lines())
+                    .anyMatch(line -> line.text().contains("Starting AOT-processed SampleApplication"));
+        }
+    }
+
+    private static void compile(Path sources, Path classes) throws IOException {
+        var compiler = ToolProvider.getSystemJavaCompiler();
+        try (var files = compiler.getStandardFileManager(null, null, null);
+                Stream<Path> all = Files.walk(sources)) {
+            var units = files.getJavaFileObjectsFromPaths(
+                    all.filter(Files::isRegularFile).toList());
+            String classPath = classes + File.pathSeparator + SampleProcess.CLASS_PATH;
+            List<String> options = List.of("-cp", classPath, "-d", classes.toString(), "-proc:none", "-nowarn");
+            assertThat(compiler.getTask(null, files, null, options, null, units).call())
+                    .isTrue();
+        }
+    }
+
+    @Test
     @CompileWithForkedClassLoader
     void anApplicationThatIsProcessedAheadOfTimeHasItsElectors() {
         GenericApplicationContext atBuildTime = context("1s");
@@ -62,6 +145,14 @@ class AheadOfTimeTest {
                 .accepts(generation.getRuntimeHints());
         assertThat(RuntimeHintsPredicates.reflection().onType(LeaderProperties.class))
                 .accepts(generation.getRuntimeHints());
+
+        // Where the methods are that its proxies call.
+        for (Class<?> declaring : List.of(DocumentedJobs.class, Job.class, Inherited.class)) {
+            assertThat(RuntimeHintsPredicates.reflection()
+                            .onType(declaring)
+                            .withMemberCategory(MemberCategory.INVOKE_DECLARED_METHODS))
+                    .accepts(generation.getRuntimeHints());
+        }
 
         TestCompiler.forSystem().with(generation).compile(compiled -> {
             @SuppressWarnings("unchecked")

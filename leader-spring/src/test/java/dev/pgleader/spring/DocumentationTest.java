@@ -6,6 +6,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.regex.MatchResult;
 import java.util.regex.Pattern;
@@ -16,6 +17,7 @@ import org.junit.jupiter.api.Test;
 class DocumentationTest {
 
     private static final Path DOCUMENT = Path.of("..", "docs", "spring.md");
+    private static final Path RECIPES = Path.of("../leader-spring-boot3-recipe/src/test/java/dev/pgleader/recipe");
     private static final Pattern SNIPPET = Pattern.compile("```java\n(.*?)```", Pattern.DOTALL);
     private static final Pattern REGION = Pattern.compile("// tag: [^\n]*\n(.*?)\n\\h*// end", Pattern.DOTALL);
     private static final Pattern PROPERTY = Pattern.compile("^\\| `(pgleader\\.[^`]+)`", Pattern.MULTILINE);
@@ -23,8 +25,10 @@ class DocumentationTest {
     @Test
     void theSnippetsAreThoseOfTheSources() throws IOException {
         List<String> regions = new ArrayList<>();
-        try (Stream<Path> sources = Files.list(Path.of("src/test/java/dev/pgleader/spring"))) {
-            for (Path source : sources.filter(Files::isRegularFile).toList()) {
+        try (Stream<Path> ours = Files.list(Path.of("src/test/java/dev/pgleader/spring"));
+                Stream<Path> recipes = Files.list(RECIPES)) {
+            for (Path source :
+                    Stream.concat(ours, recipes).filter(Files::isRegularFile).toList()) {
                 REGION.matcher(Files.readString(source))
                         .results()
                         .map(found -> found.group(1).stripIndent().strip())
@@ -48,8 +52,15 @@ class DocumentationTest {
         List<String> known = LeaderPropertiesTest.describedProperties().keySet().stream()
                 .filter(name -> name.startsWith("pgleader.") && !name.equals("pgleader.elections"))
                 .toList();
-        assertThat(documented).containsAll(known);
-        assertThat(documented.stream().filter(name -> !name.startsWith("pgleader.elections.")))
-                .hasSameElementsAs(known);
+        // Tools complete what a map holds from its type, which the metadata names.
+        List<String> ofEachElection = Arrays.stream(LeaderProperties.ElectionProperties.class.getRecordComponents())
+                .map(component -> "pgleader.elections.<name>." + component.getName())
+                .toList();
+        assertThat(LeaderPropertiesTest.typeOf("pgleader.elections"))
+                .isEqualTo(
+                        "java.util.Map<java.lang.String," + LeaderProperties.ElectionProperties.class.getName() + ">");
+        assertThat(documented)
+                .hasSameElementsAs(
+                        Stream.concat(known.stream(), ofEachElection.stream()).toList());
     }
 }

@@ -4,7 +4,6 @@ import dev.pgleader.LeaderElector;
 import java.util.List;
 import org.springframework.stereotype.Component;
 
-// tag: elector
 @Component
 class DocumentedImport {
 
@@ -23,4 +22,3 @@ class DocumentedImport {
         }
     }
 }
-// end

@@ -75,16 +75,27 @@ class LeaderPropertiesTest {
     /** The properties of the metadata, with what it says of each. */
     static Map<String, Object> describedProperties() throws IOException {
         Map<String, Object> described = new TreeMap<>();
+        metadata().forEach((name, property) -> described.put(name, property.get("description")));
+        return described;
+    }
+
+    /** What type the metadata gives a property. */
+    static Object typeOf(String property) throws IOException {
+        return metadata().get(property).get("type");
+    }
+
+    private static Map<String, Map<?, ?>> metadata() throws IOException {
+        Map<String, Map<?, ?>> byName = new TreeMap<>();
         try (InputStream json =
                 LeaderProperties.class.getResourceAsStream("/META-INF/spring-configuration-metadata.json")) {
             assertThat(json).as("metadata").isNotNull();
             var metadata = JsonParserFactory.getJsonParser().parseMap(new String(json.readAllBytes(), UTF_8));
             for (Object each : (Iterable<?>) metadata.get("properties")) {
                 Map<?, ?> property = (Map<?, ?>) each;
-                described.put((String) property.get("name"), property.get("description"));
+                byName.put((String) property.get("name"), property);
             }
         }
-        return described;
+        return byName;
     }
 
     @Test

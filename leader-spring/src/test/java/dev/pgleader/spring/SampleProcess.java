@@ -31,7 +31,7 @@ final class SampleProcess implements AutoCloseable {
     record Line(long arrivalNanos, String text) {}
 
     private static final Duration PATIENCE = Duration.ofMinutes(3);
-    private static final String CLASS_PATH =
+    static final String CLASS_PATH =
             System.getProperty("surefire.test.class.path", System.getProperty("java.class.path"));
     private static final Pattern OPTIONAL = Pattern.compile(
             "spring-boot-[a-z-]*(actuator|health|micrometer)|micrometer-(core|registry|jakarta9)|jackson");
@@ -54,11 +54,18 @@ final class SampleProcess implements AutoCloseable {
         return new SampleProcess(arguments, classPath);
     }
 
-    private SampleProcess(List<String> arguments, String classPath) {
+    /** Started from what Spring's ahead-of-time processing made of it. */
+    static SampleProcess builtAheadOfTime(Path classes, List<String> arguments) {
+        return new SampleProcess(arguments, classes + File.pathSeparator + CLASS_PATH, "-Dspring.aot.enabled=true");
+    }
+
+    private SampleProcess(List<String> arguments, String classPath, String... options) {
         List<String> command = new ArrayList<>(List.of(
                 Path.of(System.getProperty("java.home"), "bin", "java").toString(),
                 "-XX:TieredStopAtLevel=1",
-                "-XX:+UseSerialGC",
+                "-XX:+UseSerialGC"));
+        command.addAll(List.of(options));
+        command.addAll(List.of(
                 "-cp",
                 classPath,
                 SampleApplication.class.getName(),
@@ -105,6 +112,7 @@ final class SampleProcess implements AutoCloseable {
     int port() {
         return Awaitility.await("port in " + this)
                 .atMost(PATIENCE)
+                .failFast("The process has ended", () -> !process.isAlive())
                 .until(
                         () -> lines.stream()
                                 .map(line -> PORT.matcher(line.text()))

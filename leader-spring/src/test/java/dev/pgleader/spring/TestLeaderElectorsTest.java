@@ -79,6 +79,7 @@ class TestLeaderElectorsTest {
             leadership.revoke();
             assertThat(elector.isLeader()).isFalse();
             leadership.grant("billing");
+            assertThat(leadership).hasToString("TestLeaderElectors[billing=LEADER]");
             leadership.loseDatabase();
             assertThat(elector.status().lastRevocation()).isEqualTo(Optional.of(RevocationReason.CHECK_TIMEOUT));
             assertThat(listener.told)

@@ -15,6 +15,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Function;
 import java.util.function.Supplier;
+import java.util.stream.Collectors;
 import org.springframework.beans.factory.ObjectProvider;
 
 /**
@@ -151,6 +152,13 @@ public final class TestLeaderElectors {
                 .findFirst()
                 .orElseThrow(() -> new IllegalArgumentException("There is no election \"" + election + "\" among "
                         + all().stream().map(LeaderElector::name).toList()));
+    }
+
+    @Override
+    public String toString() {
+        return all().stream()
+                .map(elector -> elector.name() + "=" + elector.status().role())
+                .collect(Collectors.joining(", ", "TestLeaderElectors[", "]"));
     }
 
     private static void await(Supplier<Boolean> condition, Supplier<IllegalStateException> failure) {
