@@ -6,6 +6,8 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 import dev.pgleader.example.lab.supervisor.NodeState;
 import java.io.IOException;
 import java.util.List;
+import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
@@ -48,11 +50,17 @@ class LabBrowserTest {
         browser.press("kill −9: " + first);
         RunningLab.until("the lane of the dead and that of the new leader show it")
                 .until(() -> stateOf(first).equals("dead") && leaders().size() == 1);
-        RunningLab.until("the gap is measured and drawn").until(() -> failovers() == failovers + 1);
-        assertThat(browser.text("#leadership"))
-                .contains(leaders().get(0) + " leads")
-                .contains("last gap");
-        assertThat(lanes()).contains("pg_locks: " + leaders().get(0)).contains(first + ": dead");
+        RunningLab.until("the gap is measured and drawn").until(() -> failovers() > failovers);
+        awaitShown(
+                "the headline",
+                () -> browser.text("#leadership"),
+                () -> leaders().get(0) + " leads");
+        awaitShown("the headline", () -> browser.text("#leadership"), () -> "last gap");
+        awaitShown(
+                "the server's lane",
+                LabBrowserTest::lanes,
+                () -> "pg_locks: " + leaders().get(0));
+        awaitShown("the lane of the dead", LabBrowserTest::lanes, () -> first + ": dead");
 
         browser.press("Restart: " + first);
         String second = lab.awaitLeader();
@@ -66,7 +74,8 @@ class LabBrowserTest {
         browser.press("Continue: " + second);
         RunningLab.until("its mail is red")
                 .until(() -> browser.all("#mails tr.late").size() > late);
-        assertThat(browser.text("#mails tr.late")).contains(second).contains("sent too late");
+        awaitShown("the newest red mail", () -> browser.text("#mails tr.late"), () -> second);
+        awaitShown("the newest red mail", () -> browser.text("#mails tr.late"), () -> "sent too late");
         RunningLab.until("its entry was rolled back")
                 .until(() -> !browser.all("#entries tr.rolled-back").isEmpty());
         lab.awaitLeader();
@@ -84,17 +93,20 @@ class LabBrowserTest {
                 .until(() ->
                         !browser.all("button[aria-label='Cut network: node-1']").isEmpty());
         browser.run("document.querySelector('button[aria-label=\"Cut network: node-1\"]').focus()");
-        assertThat(browser.all(":focus")).hasSize(1);
+        RunningLab.until("it has the focus").until(() -> browser.all(":focus").size() == 1);
         browser.all(":focus").get(0).sendKeys(" ");
         RunningLab.until("it's cut off").until(() -> lab.node("node-1").cutOff());
         RunningLab.until("the button heals now")
                 .until(() -> "Heal network: node-1"
                         .equals(browser.all(":focus").get(0).getAttribute("aria-label")));
-        assertThat(browser.run("return getComputedStyle(document.activeElement).outlineStyle"))
-                .isEqualTo("solid");
+        RunningLab.until("the focus is drawn")
+                .until(() ->
+                        "solid".equals(browser.run("return getComputedStyle(document.activeElement).outlineStyle")));
         browser.all(":focus").get(0).sendKeys(" ");
         RunningLab.until("it's healed").until(() -> !lab.node("node-1").cutOff());
-        assertThat(lab.node("node-1").state()).isNotEqualTo(NodeState.DEAD);
+        RunningLab.until("it's well")
+                .until(() -> lab.node("node-1").state() == NodeState.FOLLOWER
+                        || lab.node("node-1").state() == NodeState.LEADER);
     }
 
     @Test
@@ -122,10 +134,17 @@ class LabBrowserTest {
         return count.startsWith("No ") ? 0 : Long.parseLong(count.substring(0, count.indexOf(' ')));
     }
 
-    private static String lanes() {
-        RunningLab.until("the timeline is drawn")
-                .until(() -> browser.all("#timeline").get(0).getAttribute("aria-label") != null);
+    private static @Nullable String lanes() {
         return browser.all("#timeline").get(0).getAttribute("aria-label");
+    }
+
+    /**
+     * Waits until the page shows a text. Each part of it is fed by another source at another moment: what the node said, a look
+     * at {@code pg_locks}, the next drawing. So whoever has waited for one of them still has to wait for the next.
+     */
+    private static void awaitShown(String where, Supplier<@Nullable String> shown, Supplier<String> expected) {
+        RunningLab.until(where + " shows it")
+                .untilAsserted(() -> assertThat(shown.get()).contains(expected.get()));
     }
 
     private static long width() {
