@@ -3,8 +3,11 @@ package dev.pgleader.example.lab;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import dev.pgleader.AcquisitionMode;
+import dev.pgleader.example.lab.node.LabSettings;
 import dev.pgleader.example.lab.supervisor.NodeState;
 import java.io.IOException;
+import java.time.Duration;
 import java.util.List;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
@@ -12,6 +15,7 @@ import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** The page, as a person sees it: in Chromium, where that is installed, and always with {@code -Dlab.browser.required=true}. */
@@ -84,6 +88,105 @@ class LabBrowserTest {
         assertThat(width()).as("nothing is wider than the page").isLessThanOrEqualTo(width);
         browser.screenshot("lab-" + width);
         assertThat(browser.complaints()).isEmpty();
+    }
+
+    @Test
+    void countsInRedWhileNobodyLeads() throws IOException {
+        String leader = lab.recover();
+        RunningLab.until("the page shows the leader")
+                .until(() ->
+                        stateOf(leader).startsWith("leader, term ") && leaders().size() == 1);
+        browser.press("Suspend: " + leader);
+        awaitShown("the headline", () -> browser.text("#headline"), () -> "Nobody leads: ");
+        awaitShown("the card", () -> stateOf(leader), () -> "suspended");
+        awaitShown("its lane", LabBrowserTest::lanes, () -> leader + ": suspended");
+        // As far as that lasts: on a busy machine another one may lead in the last of them.
+        for (int width : List.of(1280, 390)) {
+            for (String colours : List.of("light", "dark")) {
+                browser.size(width, width == 1280 ? 900 : 844);
+                browser.colours(colours);
+                String headline = browser.text("#headline");
+                browser.screenshot("lab-" + width + "-" + colours + (headline.startsWith("Nobody") ? "" : "-led"));
+            }
+        }
+        awaitShown("the headline", () -> browser.text("#headline"), () -> " leads, term ");
+        awaitShown("the story", () -> browser.text("#story"), () -> "You suspended the machine of " + leader);
+        awaitShown("the story", () -> browser.text("#story"), () -> "Nobody had led for ");
+        assertThat(browser.run("return getComputedStyle(document.querySelector('#headline')).color"))
+                .as("red is for nobody")
+                .isEqualTo(browser.run("return getComputedStyle(document.body).color"));
+        browser.press("Wake up: " + leader);
+        RunningLab.until("it follows").until(() -> stateOf(leader).equals("follower"));
+    }
+
+    @Test
+    void showsThatForgedNoticesChangeNothing() {
+        String leader = lab.recover();
+        browser.pressButton("Forge notices");
+        awaitShown("the story", () -> browser.text("#story"), () -> "A stranger sent 200 forged notices. ");
+        awaitShown("the headline", () -> browser.text("#headline"), () -> leader + " leads");
+    }
+
+    @Test
+    void showsThatADeploymentDoublesNoJob() {
+        lab.recover();
+        browser.pressButton("Rolling deployment");
+        awaitShown("the story", () -> browser.text("#story"), () -> "The deployment is done: ");
+        awaitShown("the job of several steps", () -> browser.text("#runs"), () -> "step 5 of 5 done");
+        assertThat(browser.text("#run-count")).endsWith("0 steps of a doubled one");
+        lab.awaitLeader();
+    }
+
+    @Test
+    void eachButtonTellsWhatItDoes() {
+        lab.recover();
+        RunningLab.until("each has a tooltip")
+                .untilAsserted(() -> assertThat(browser.all("button"))
+                        .hasSizeGreaterThan(25)
+                        .allSatisfy(button -> assertThat(button.getAttribute("title"))
+                                .as(button.getText())
+                                .isNotBlank()));
+        assertThat(browser.all("#help dt"))
+                .hasSameSizeAs(browser.all("#help dd"))
+                .hasSizeGreaterThan(10);
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "5000, 200, 600",
+        "999, 200, 600",
+        "1000, 50, 100",
+        "1001, 51, 101",
+        "60000, 60000, 10000",
+        "60001, 200, 600",
+        "5000, 49, 600",
+        "5000, 5000, 600",
+        "5000, 5001, 600",
+        "5000, 200, 99",
+        "5000, 200, 10001"
+    })
+    void theFieldsRefuseWhatTheServerRefuses(int lease, int retry, int job) {
+        boolean accepted = (Boolean) browser.run(
+                "const form = document.querySelector('#settings');"
+                        + "['leaseMillis', 'retryMillis', 'jobMillis'].forEach((name, i) => {"
+                        + "  form.elements[name].value = arguments[i];"
+                        + "  form.elements[name].dispatchEvent(new Event('input'));"
+                        + "});"
+                        + "return form.checkValidity();",
+                lease,
+                retry,
+                job);
+        assertThat(accepted).isEqualTo(isAcceptedByTheServer(lease, retry, job));
+    }
+
+    private static boolean isAcceptedByTheServer(int lease, int retry, int job) {
+        try {
+            new LabSettings(
+                    Duration.ofMillis(lease), Duration.ofMillis(retry), Duration.ofMillis(job), AcquisitionMode.POLL);
+            return true;
+        } catch (IllegalArgumentException e) {
+            return false;
+        }
     }
 
     @Test
