@@ -35,7 +35,10 @@ export class Timeline {
     this.#span = span;
     this.#chart = new Chart(canvas, this.#configuration());
     this.repaint();
-    matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.repaint());
+    matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
+      this.repaint();
+      this.draw();
+    });
   }
 
   reset() {
@@ -147,7 +150,10 @@ export class Timeline {
     for (const [lane, entries] of this.#lanes) {
       entries.filter(entry => ON_BAR[entry.state]).forEach((entry, i) => {
         const [start, end] = [Math.max(entry.from, from), entry.to ?? now];
-        if (end - start > wide) {
+        // Where the label of a fault is, there is no room for another one.
+        const covered = this.#faults.some(fault =>
+          fault.target === lane && Math.abs(fault.at - (start + end) / 2) < 1.5 * wide);
+        if (end - start > wide && !covered) {
           annotations[`term-${lane}-${i}`] = {
             type: 'label',
             xValue: (start + end) / 2,
