@@ -92,7 +92,14 @@ class LabBrowserTest {
 
     @Test
     void countsInRedWhileNobodyLeads() throws IOException {
-        String leader = lab.recover();
+        String before = lab.recover();
+        RunningLab.until("the page shows the leader")
+                .until(() -> stateOf(before).startsWith("leader, term "));
+        browser.press("Resign: " + before);
+        RunningLab.until("another one leads")
+                .until(() -> lab.snapshot().leaders().size() == 1
+                        && !lab.snapshot().leaders().contains(before));
+        String leader = lab.awaitLeader();
         RunningLab.until("the page shows the leader")
                 .until(() ->
                         stateOf(leader).startsWith("leader, term ") && leaders().size() == 1);

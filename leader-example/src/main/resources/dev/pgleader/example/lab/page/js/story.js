@@ -44,9 +44,14 @@ const REASONS = {
 
 export class Story {
   #list;
+  /** Whoever scrolls back is left where they are. */
+  #follows = true;
 
   constructor(list) {
     this.#list = list;
+    list.addEventListener('scroll', () => {
+      this.#follows = list.scrollTop + list.clientHeight >= list.scrollHeight - 30;
+    });
   }
 
   reset() {
@@ -80,7 +85,6 @@ export class Story {
   }
 
   #add(atMillis, words, kind = '') {
-    const atTheEnd = this.#list.scrollTop + this.#list.clientHeight >= this.#list.scrollHeight - 30;
     const item = document.createElement('li');
     item.className = kind;
     const time = document.createElement('time');
@@ -90,7 +94,7 @@ export class Story {
     while (this.#list.children.length > SHOWN) {
       this.#list.firstElementChild.remove();
     }
-    if (atTheEnd) {
+    if (this.#follows) {
       this.#list.scrollTop = this.#list.scrollHeight;
     }
   }
