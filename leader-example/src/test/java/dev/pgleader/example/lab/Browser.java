@@ -81,7 +81,16 @@ final class Browser implements AutoCloseable {
 
     /** Presses the button of a node, by what a screen reader calls it. */
     void press(String label) {
-        WebElement button = driver.findElement(By.cssSelector("button[aria-label='" + label + "']"));
+        press(By.cssSelector("button[aria-label='" + label + "']"));
+    }
+
+    /** Presses a button that concerns no single node. */
+    void pressButton(String text) {
+        press(By.xpath("//button[normalize-space()='" + text + "']"));
+    }
+
+    private void press(By place) {
+        WebElement button = driver.findElement(place);
         run("arguments[0].scrollIntoView({block: 'center'})", button);
         button.click();
     }

@@ -2,18 +2,28 @@ package dev.pgleader.example.lab;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.pgleader.example.lab.node.LabDatabase;
+import dev.pgleader.example.lab.supervisor.LabEvent;
 import dev.pgleader.example.lab.supervisor.LabEvent.FailedOver;
+import dev.pgleader.example.lab.supervisor.LabEvent.HolderChanged;
 import dev.pgleader.example.lab.supervisor.LabEvent.NodeChanged;
 import dev.pgleader.example.lab.supervisor.LabEvent.Outcome;
+import dev.pgleader.example.lab.supervisor.LabEvent.RunProgressed;
 import dev.pgleader.example.lab.supervisor.NodeState;
 import java.io.IOException;
 import java.net.http.HttpResponse;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.sql.Connection;
+import java.sql.DriverManager;
+import java.sql.SQLException;
+import java.sql.Statement;
 import java.util.List;
+import java.util.stream.IntStream;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.postgresql.PGConnection;
 
 /** What each button does, checked on the processes and on {@code pg_locks}: what the page shows is another matter. */
 class LabControlsTest {
@@ -60,16 +70,16 @@ class LabControlsTest {
     }
 
     @Test
-    void pauseStopsTheProcessUntilTheServerGivesTheLockToAnother() throws IOException {
+    void pauseStopsTheProcessUntilTheServerGivesTheLockToAnother() {
         long begin = System.nanoTime();
         press("pause");
-        assertThat(stat(lab.node(leader).pid())).isEqualTo("T");
+        awaitStopped(true);
         assertStillHolds(begin);
         assertRefused("pause", "is paused already");
         assertRefused("resign", "doesn't lead now");
         assertAnotherHolds();
         press("continue");
-        assertThat(stat(lab.node(leader).pid())).isNotEqualTo("T");
+        awaitStopped(false);
         RunningLab.until("it follows").until(() -> lab.node(leader).state() == NodeState.FOLLOWER);
         assertRefused("continue", "isn't paused");
     }
@@ -107,6 +117,94 @@ class LabControlsTest {
         press("heal");
         RunningLab.until("it follows").until(() -> lab.node(leader).state() == NodeState.FOLLOWER);
         assertRefused("heal", "isn't cut off");
+    }
+
+    @Test
+    void aSuspendedMachineIsSilentLosesTheLockAndFollowsWhenItWakes() {
+        long begin = System.nanoTime();
+        press("suspend");
+        awaitStopped(true);
+        assertThat(lab.node(leader).state()).isEqualTo(NodeState.SUSPENDED);
+        assertStillHolds(begin);
+        assertRefused("suspend", "is paused already");
+        assertAnotherHolds();
+        long failovers = lab.failovers().size();
+        assertThat(lastFailover().cause()).isEqualTo("suspend");
+
+        press("wake-up");
+        awaitStopped(false);
+        RunningLab.until("it follows").until(() -> lab.node(leader).state() == NodeState.FOLLOWER);
+        assertThat(lab.failovers()).as("it has taken the lock from nobody").hasSize((int) failovers);
+        assertRefused("wake-up", "isn't suspended");
+    }
+
+    @Test
+    void forgedNoticesOfAStrangerChangeNothing() throws SQLException {
+        String session = "SELECT l.pid || ' ' || s.backend_start FROM pg_locks l JOIN pg_stat_activity s USING (pid)"
+                + " WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND classid = 0 AND objid = "
+                + LabDatabase.LEADER_KEY;
+        List<String> before = lab.query(session);
+        long term = lab.node(leader).term();
+        try (Connection listener =
+                DriverManager.getConnection(LabDatabase.url(lab.snapshot().databasePort()), LabDatabase.NAME, "")) {
+            try (Statement listen = listener.createStatement()) {
+                listen.execute("LISTEN pgleader");
+            }
+            HttpResponse<String> done = lab.post("/api/forged-notices", "");
+            assertThat(done.statusCode()).isEqualTo(200);
+            assertThat(listener.unwrap(PGConnection.class).getNotifications(0))
+                    .as("they reach whoever listens")
+                    .filteredOn(notice -> notice.getParameter().equals("resign bigint:" + LabDatabase.LEADER_KEY))
+                    .hasSizeGreaterThan(10);
+            assertThat(lab.query("SELECT rolname FROM pg_stat_activity JOIN pg_roles r ON r.oid = usesysid"
+                            + " WHERE rolname = 'stranger' AND NOT rolsuper"))
+                    .as("and the sender is still there to be looked up")
+                    .hasSize(1);
+            if (lab.query(session).equals(before)) {
+                assertThat(done.body()).contains("Nothing happened: " + leader + " leads");
+            }
+        }
+        assertThat(lab.query(session)).as("the same session holds the lock").isEqualTo(before);
+        assertThat(lab.node(leader).term()).isEqualTo(term);
+    }
+
+    @Test
+    void aRollingDeploymentDoublesNoJobTheNextLeaderStartsWhenItHasEnded() {
+        List<Long> before =
+                lab.snapshot().nodes().stream().map(NodeChanged::pid).toList();
+        long last = lab.runs().stream().mapToLong(RunProgressed::run).max().orElse(0);
+        lab.press("/api/rolling-deployment");
+        lab.awaitLeader();
+        RunningLab.until("the last leader's job has ended").until(() -> {
+            List<RunProgressed> runs = lab.runs();
+            return runs.get(runs.size() - 1).step() == 5;
+        });
+        assertThat(lab.snapshot().nodes()).extracting(NodeChanged::pid).doesNotContainAnyElementsOf(before);
+
+        List<RunProgressed> steps =
+                lab.runs().stream().filter(step -> step.run() > last).toList();
+        assertThat(steps.get(0).node()).isEqualTo(leader);
+        assertThat(steps.stream().map(RunProgressed::node).distinct())
+                .as("more than one led")
+                .hasSizeGreaterThan(1);
+        assertThat(steps).noneMatch(RunProgressed::abandoned).allMatch(RunProgressed::alone);
+        // Step by step, one job after the other, whoever does it.
+        assertThat(steps)
+                .extracting(RunProgressed::step)
+                .isEqualTo(IntStream.range(0, steps.size()).mapToObj(i -> i % 6).toList());
+        // And the server shows the lock in the hands of who runs, from the first step to the last.
+        String holder = "";
+        String runner = "";
+        for (LabEvent event : lab.events(LabEvent.class)) {
+            if (event instanceof HolderChanged change) {
+                holder = change.node().orElse("");
+                if (!runner.isEmpty()) {
+                    assertThat(holder).as("while %s was in the middle", runner).isEqualTo(runner);
+                }
+            } else if (event instanceof RunProgressed step && step.run() > last) {
+                runner = step.step() == step.steps() ? "" : step.node();
+            }
+        }
     }
 
     @Test
@@ -235,6 +333,13 @@ class LabControlsTest {
     private static FailedOver lastFailover() {
         List<FailedOver> failovers = lab.failovers();
         return failovers.get(failovers.size() - 1);
+    }
+
+    /** A signal is sent when its sender goes on, and taken when the kernel next looks at the process. */
+    private void awaitStopped(boolean stopped) {
+        long pid = lab.node(leader).pid();
+        RunningLab.until("the process is " + (stopped ? "stopped" : "going on"))
+                .until(() -> stat(pid).equals("T") == stopped);
     }
 
     /** The state of a process as the kernel has it: T is stopped. */

@@ -10,6 +10,7 @@ import dev.pgleader.example.lab.supervisor.EventLog;
 import dev.pgleader.example.lab.supervisor.LabEvent;
 import dev.pgleader.example.lab.supervisor.LabEvent.FailedOver;
 import dev.pgleader.example.lab.supervisor.LabEvent.NodeChanged;
+import dev.pgleader.example.lab.supervisor.LabEvent.RunProgressed;
 import dev.pgleader.example.lab.supervisor.LabEvent.WorkDone;
 import dev.pgleader.example.lab.supervisor.LabSnapshot;
 import dev.pgleader.example.lab.supervisor.NodeState;
@@ -132,8 +133,12 @@ final class RunningLab {
         return events(WorkDone.class);
     }
 
+    List<RunProgressed> runs() {
+        return events(RunProgressed.class);
+    }
+
     /** What a page that is opened now would be told. */
-    private <E extends LabEvent> List<E> events(Class<E> type) {
+    <E extends LabEvent> List<E> events(Class<E> type) {
         List<E> events = new ArrayList<>();
         try (EventLog.Subscription subscription = supervisor.log().subscribe(0)) {
             for (EventLog.Entry entry = subscription.next(0); entry != null; entry = subscription.next(0)) {

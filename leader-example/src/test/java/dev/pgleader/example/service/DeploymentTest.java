@@ -9,9 +9,11 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
@@ -92,9 +94,12 @@ class DeploymentTest {
                 .isEqualTo(database.at("POSTGRES_PASSWORD").text());
         assertThat(environment.map()).hasSize(3);
 
-        // 127.0.0.1:8080-8082:8080
+        // 127.0.0.1:9080-9082:8080
         String[] ports = orders.at("ports", 0).text().split("[:-]", -1);
         assertThat(Integer.parseInt(ports[2]) - Integer.parseInt(ports[1]) + 1).isEqualTo(replicas);
+        assertThat(List.of(Integer.parseInt(ports[1]), Integer.parseInt(ports[2])))
+                .as("not those of an instance outside of Docker")
+                .noneMatch(port -> port == CUSTOMERS_PORT || managementPort().equals(port));
         assertThat(Integer.parseInt(ports[3])).isEqualTo(CUSTOMERS_PORT);
 
         Path context =
@@ -144,7 +149,52 @@ class DeploymentTest {
         assertThat(Class.forName(mainClass)).isEqualTo(ServiceApplication.class);
         assertThat(last(lines, "USER")).matches("USER [1-9]\\d*:[1-9]\\d*");
         assertThat(last(lines, "EXPOSE")).isEqualTo("EXPOSE " + CUSTOMERS_PORT + " " + managementPort());
-        assertThat(last(lines, "FROM")).matches("FROM \\S+:17-jre");
+        assertThat(last(lines, "FROM")).matches("FROM \\S+:17\\.\\d\\S*-jre");
+    }
+
+    @Test
+    void eachImageIsOneVersion() throws IOException {
+        Stream<String> bases = Files.readAllLines(DeployFile.DIRECTORY.resolve("Dockerfile")).stream()
+                .filter(line -> line.startsWith("FROM "))
+                .map(line -> line.split(" ", -1)[1]);
+        Stream<String> composed = DeployFile.yaml("compose.yaml").at("services").map().keySet().stream()
+                .map(name -> DeployFile.yaml("compose.yaml")
+                        .at("services", name, "image")
+                        .text());
+        String deployed = container().at("image").text();
+        assertThat(Stream.of(bases, composed, Stream.of(deployed))
+                        .flatMap(images -> images)
+                        .toList())
+                .hasSizeGreaterThan(5)
+                .allMatch(image -> image.matches("[a-z/-]+:v?\\d+\\.\\d+\\S*"));
+        assertThat(deployed)
+                .isEqualTo(DeployFile.yaml("compose.yaml")
+                        .at("services", "orders", "image")
+                        .text());
+    }
+
+    @Test
+    void theContainerWritesNowhereButToTmpAndGainsNoRights() {
+        DeployFile orders = DeployFile.yaml("compose.yaml").at("services", "orders");
+        assertThat(orders.at("read_only").value()).isEqualTo(true);
+        assertThat(orders.at("tmpfs", 0).text()).isEqualTo("/tmp");
+        assertThat(orders.at("cap_drop", 0).text()).isEqualTo("ALL");
+        assertThat(orders.at("security_opt", 0).text()).isEqualTo("no-new-privileges:true");
+
+        assertThat(container().at("securityContext", "readOnlyRootFilesystem").value())
+                .isEqualTo(true);
+        assertThat(container().at("securityContext", "allowPrivilegeEscalation").value())
+                .isEqualTo(false);
+        DeployFile mount = container().at("volumeMounts", 0);
+        assertThat(mount.at("mountPath").text()).isEqualTo("/tmp");
+        DeployFile pod = DeployFile.yaml("kubernetes/deployment.yaml").at("spec", "template", "spec");
+        assertThat(pod.at("volumes", 0, "name").text())
+                .isEqualTo(mount.at("name").text());
+        assertThat(pod.at("securityContext", "runAsNonRoot").value()).isEqualTo(true);
+    }
+
+    private static DeployFile container() {
+        return DeployFile.yaml("kubernetes/deployment.yaml").at("spec", "template", "spec", "containers", 0);
     }
 
     private static String last(List<String> lines, String instruction) {
@@ -164,7 +214,8 @@ class DeploymentTest {
                 deployment.at(
                         "spec", "template", "spec", "topologySpreadConstraints", 0, "labelSelector", "matchLabels"),
                 DeployFile.yaml("kubernetes/pod-disruption-budget.yaml").at("spec", "selector", "matchLabels"),
-                DeployFile.yaml("kubernetes/service.yaml").at("spec", "selector"));
+                DeployFile.yaml("kubernetes/service.yaml").at("spec", "selector"),
+                DeployFile.yaml("kubernetes/pod-monitor.yaml").at("spec", "selector", "matchLabels"));
         assertThat(selectors).allSatisfy(selector -> {
             assertThat(selector.map()).isNotEmpty();
             assertThat(labels.entrySet().containsAll(selector.map().entrySet())).isTrue();
@@ -172,6 +223,25 @@ class DeploymentTest {
         assertThat(deployment.at("apiVersion").text()).isEqualTo("apps/v1");
         assertThat(deployment.at("kind").text()).isEqualTo("Deployment");
         assertThat(DeployFile.yaml("kubernetes/service.yaml").at("kind").text()).isEqualTo("Service");
+    }
+
+    @Test
+    void thePodMonitorScrapesWhatTheAnnotationsName() {
+        DeployFile monitor = DeployFile.yaml("kubernetes/pod-monitor.yaml");
+        DeployFile pod = DeployFile.yaml("kubernetes/deployment.yaml").at("spec", "template", "metadata");
+        DeployFile endpoint = monitor.at("spec", "podMetricsEndpoints", 0);
+        assertThat(endpoint.at("path").text())
+                .isEqualTo(pod.at("annotations", "prometheus.io/path").text());
+        assertThat(container().at("ports").list()).anySatisfy(port -> {
+            assertThat(port.at("name").text()).isEqualTo(endpoint.at("port").text());
+            assertThat(port.at("containerPort").value()).isEqualTo(managementPort());
+        });
+        DeployFile prometheus = DeployFile.yaml("prometheus/prometheus.yml");
+        assertThat(endpoint.at("interval").text())
+                .isEqualTo(prometheus.at("global", "scrape_interval").text());
+        // The same job as in compose.
+        assertThat(pod.at("labels").map().get(monitor.at("spec", "jobLabel").text()))
+                .isEqualTo(prometheus.at("scrape_configs", 0, "job_name").value());
     }
 
     @Test
@@ -189,7 +259,7 @@ class DeploymentTest {
     @Test
     void kubernetesAsksForPagesThatTheServiceHas() {
         DeployFile deployment = DeployFile.yaml("kubernetes/deployment.yaml");
-        DeployFile container = deployment.at("spec", "template", "spec", "containers", 0);
+        DeployFile container = container();
         Map<String, Object> ports = container.at("ports").list().stream()
                 .collect(Collectors.toMap(
                         port -> port.at("name").text(),
@@ -256,10 +326,69 @@ class DeploymentTest {
                     .isEmpty();
             assertThat(rule.at("labels", "severity").text()).isIn("critical", "warning");
             assertThat(rule.at("annotations", "summary").text()).isNotBlank();
-            Path runbook =
-                    Path.of("..", rule.at("annotations", "runbook").text().replaceAll("#.*", ""));
-            assertThat(runbook).exists();
+            assertThat(unknownLabels(rule.at("annotations").map().toString(), "\\$labels\\.(\\w+)", rule))
+                    .isEmpty();
         }
+    }
+
+    @Test
+    void theRunbookOfEachAlertIsAPageThatAPagerCanOpen() throws IOException {
+        String pom = Files.readString(Path.of("../pom.xml"));
+        Matcher repository = Pattern.compile("<repository.url>(https://[^<]+)<").matcher(pom);
+        assertThat(repository.find()).isTrue();
+        String pages = repository.group(1) + "/blob/main/";
+        for (DeployFile rule : alerts()) {
+            String address = rule.at("annotations", "runbook_url").text();
+            assertThat(address).startsWith(pages);
+            String[] place = address.substring(pages.length()).split("#", -1);
+            assertThat(Files.readAllLines(Path.of("..", place[0])))
+                    .filteredOn(line -> line.startsWith("#"))
+                    .extracting(DeploymentTest::anchor)
+                    .as(address)
+                    .contains(place[1]);
+        }
+    }
+
+    /** What a heading is called in a link, as GitHub has it. */
+    private static String anchor(String heading) {
+        return heading.replaceAll("^#+ ", "")
+                .toLowerCase(Locale.ROOT)
+                .replaceAll("[^a-z0-9 -]", "")
+                .replace(' ', '-');
+    }
+
+    /** The labels that a text names and the rule's or the panel's expression doesn't leave. */
+    private static Set<String> unknownLabels(String text, String pattern, DeployFile expressionOwner) {
+        PrometheusExpression expression =
+                new PrometheusExpression(expressionOwner.at("expr").text());
+        Set<String> unknown = Pattern.compile(pattern)
+                .matcher(text)
+                .results()
+                .map(found -> found.group(1))
+                .collect(Collectors.toCollection(TreeSet::new));
+        unknown.removeAll(
+                expression.sums().isEmpty()
+                        ? PrometheusExpression.labelsOf(exposition, expression.metrics())
+                        : expression.sums().get(0));
+        if (expression.sums().isEmpty()) {
+            unknown.removeAll(TARGET_LABELS);
+        }
+        return unknown;
+    }
+
+    @Test
+    void dashboardAndAlertsSumOverTheSameLabels() throws IOException {
+        Set<String> election = Set.of("namespace", "job", "elector");
+        List<DeployFile> owners = new ArrayList<>(alerts());
+        DeployFile.json("grafana/pg-leader.json")
+                .at("panels")
+                .list()
+                .forEach(panel -> owners.addAll(panel.at("targets").list()));
+        assertThat(owners)
+                .flatExtracting(
+                        owner -> new PrometheusExpression(owner.at("expr").text()).sums())
+                .hasSizeGreaterThan(9)
+                .allSatisfy(labels -> assertThat(labels).containsAll(election));
     }
 
     private static List<DeployFile> alerts() {
@@ -329,6 +458,9 @@ class DeploymentTest {
                 assertThat(variable.matcher(expression).results().map(found -> found.group()))
                         .isNotEmpty()
                         .allMatch(variables::contains);
+                assertThat(unknownLabels(target.at("legendFormat").text(), "\\{\\{(\\w+)}}", target))
+                        .as(expression)
+                        .isEmpty();
             }
         }
         assertThat(panels).extracting(panel -> panel.at("id").number()).doesNotHaveDuplicates();

@@ -1,6 +1,7 @@
 package dev.pgleader.example.service;
 
 import java.util.Arrays;
+import java.util.List;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.regex.Matcher;
@@ -13,6 +14,7 @@ record PrometheusExpression(String text) {
 
     private static final Pattern LABEL_LIST =
             Pattern.compile("\\b(by|without|on|ignoring|group_left|group_right)\\s*\\(([^)]*)\\)");
+    private static final Pattern SUM = Pattern.compile("\\bby\\s*\\(([^)]*)\\)");
     private static final Pattern SELECTOR = Pattern.compile("\\{([^}]*)}");
     private static final Pattern SELECTOR_LABEL = Pattern.compile("([a-zA-Z_]\\w*)\\s*(=|!)");
     private static final Pattern NAME = Pattern.compile("(?<![\\w.$])([a-zA-Z_:][\\w:]*)(?!\\s*\\()\\b(?!\\s*\\()");
@@ -44,6 +46,16 @@ record PrometheusExpression(String text) {
                 .flatMap(list -> Arrays.stream(list.group(2).split(",", -1)))
                 .map(String::strip);
         return Stream.concat(selected, listed).collect(Collectors.toCollection(TreeSet::new));
+    }
+
+    /** The labels of each {@code by (...)}. */
+    List<Set<String>> sums() {
+        return SUM.matcher(withoutStrings())
+                .results()
+                .map(sum -> Stream.of(sum.group(1).split(",", -1))
+                        .map(String::strip)
+                        .collect(Collectors.<String, Set<String>>toCollection(TreeSet::new)))
+                .toList();
     }
 
     /** The names of all samples in what an application shows. */

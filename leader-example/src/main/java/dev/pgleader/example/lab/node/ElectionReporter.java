@@ -37,7 +37,7 @@ final class ElectionReporter implements LeadershipListener, ElectionObserver {
      * Who loses the leadership says so at once, whatever its work still does. Who gives it up says so when its work has ended:
      * listeners are told in reverse order, this one last, and until then it has the lock and does a leader's work.
      */
-    private static boolean isGivenUp(RevocationReason reason) {
+    static boolean isGivenUp(RevocationReason reason) {
         return reason == RevocationReason.RESIGNED || reason == RevocationReason.CLOSED;
     }
 

@@ -42,24 +42,27 @@ public final class LabNode {
                 .listener(reporter)
                 .observer(reporter)
                 .build();
+        LongRun longRun = new LongRun(settings.step(), reports);
         elector.runWhileLeader(new LeaderJobs(
                 new MailJob(settings.job(), reports),
                 new DatabaseJob(configuration, reports),
+                longRun,
                 settings.job().dividedBy(2)));
         elector.start();
         reports.report(new NodeReport.Ready());
-        obey(elector, reports);
+        obey(elector, longRun, reports);
         // The supervisor is gone, and with it the way to the database.
         Runtime.getRuntime().halt(1);
     }
 
-    private static void obey(LeaderElector elector, ReportWriter reports) throws IOException {
+    private static void obey(LeaderElector elector, LongRun longRun, ReportWriter reports) throws IOException {
         BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = commands.readLine(); line != null; line = commands.readLine()) {
             switch (NodeCommand.valueOf(line.toUpperCase(Locale.ROOT))) {
                 case RESIGN -> {
                     var unused = elector.resign();
                 }
+                case RUN -> longRun.request();
                 case REPORT_TRUST -> reports.report(new NodeReport.Trust(elector.isLeader()));
                 case STOP -> {
                     elector.close();

@@ -31,7 +31,10 @@ public record LabSettings(Duration lease, Duration retry, Duration job, Acquisit
         requireBetween("job", job, SHORTEST_JOB, LONGEST_JOB);
     }
 
-    /** The options of a node's elector. Checks are so frequent that a lease survives a lost one. */
+    /**
+     * The options of a node's elector. Checks are so frequent that a lease survives a lost one, and who gives up in order has the time
+     * to end whatever it does.
+     */
     public ElectorOptions electorOptions() {
         return ElectorOptions.builder()
                 .leaseDuration(lease)
@@ -39,8 +42,14 @@ public record LabSettings(Duration lease, Duration retry, Duration job, Acquisit
                 .healthCheckTimeout(lease.dividedBy(4))
                 .retryInterval(retry)
                 .acquisitionMode(mode)
+                .revokeTimeout(LongRun.duration(step()).plus(job))
                 .maxReconnectDelay(retry.multipliedBy(2))
                 .build();
+    }
+
+    /** How long a step of the job of several steps takes. */
+    Duration step() {
+        return job.dividedBy(2);
     }
 
     private static void requireBetween(String name, Duration value, Duration least, Duration most) {

@@ -4,6 +4,8 @@ package dev.pgleader.example.lab.node;
 public enum NodeCommand {
     /** Give up the leadership, if you have it. */
     RESIGN,
+    /** Do the job of several steps when you lead. */
+    RUN,
     /** Answer with {@link NodeReport.Trust}. */
     REPORT_TRUST,
     /** Close the elector in order, and end. */

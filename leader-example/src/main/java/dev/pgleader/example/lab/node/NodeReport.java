@@ -41,6 +41,16 @@ public sealed interface NodeReport {
     /** Its transaction is rolled back, or didn't begin. */
     record EntryRefused(long number, String problem) implements NodeReport {}
 
+    /**
+     * A step of the job of several steps is done.
+     *
+     * @param step which one; 0 when the first one begins
+     */
+    record RunStep(long run, int step, int steps, long term) implements NodeReport {}
+
+    /** It doesn't go on with that job, since it has lost the leadership. */
+    record RunAbandoned(long run) implements NodeReport {}
+
     /** The line that {@link #parse} reads. */
     default String toLine() {
         if (this instanceof Ready) {
@@ -67,6 +77,10 @@ public sealed interface NodeReport {
             return "entry-committed " + report.number();
         } else if (this instanceof EntryRefused report) {
             return "entry-refused " + report.number() + " " + inOneLine(report.problem());
+        } else if (this instanceof RunStep report) {
+            return "run-step " + report.run() + " " + report.step() + " " + report.steps() + " " + report.term();
+        } else if (this instanceof RunAbandoned report) {
+            return "run-abandoned " + report.run();
         }
         throw new AssertionError(this);
     }
@@ -94,8 +108,18 @@ public sealed interface NodeReport {
             case "mail-sent" -> new MailSent(Long.parseLong(first), Long.parseLong(second));
             case "entry-committed" -> new EntryCommitted(Long.parseLong(first));
             case "entry-refused" -> new EntryRefused(Long.parseLong(first), second);
+            case "run-step" -> runStep(line.split(" ", -1));
+            case "run-abandoned" -> new RunAbandoned(Long.parseLong(first));
             default -> throw new IllegalArgumentException("Not a report of a node: " + line);
         };
+    }
+
+    private static RunStep runStep(String[] words) {
+        return new RunStep(
+                Long.parseLong(words[1]),
+                Integer.parseInt(words[2]),
+                Integer.parseInt(words[3]),
+                Long.parseLong(words[4]));
     }
 
     private static String inOneLine(String text) {

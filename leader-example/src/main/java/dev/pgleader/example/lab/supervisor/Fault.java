@@ -10,12 +10,21 @@ public enum Fault {
     HEAL("heal network"),
     TERMINATE_SESSION("terminate session"),
     RESIGN("resign"),
+    SUSPEND("suspend"),
+    WAKE("wake up"),
+    FORGE_NOTICES("forged notices"),
+    ROLL_OUT("rolling deployment"),
     RESTART_SERVER("restart PostgreSQL");
 
     private final String label;
 
     Fault(String label) {
         this.label = label;
+    }
+
+    /** Whether it undoes another one, and so takes the leadership from nobody. */
+    boolean heals() {
+        return this == CONTINUE || this == HEAL || this == WAKE;
     }
 
     /** What people call it. */

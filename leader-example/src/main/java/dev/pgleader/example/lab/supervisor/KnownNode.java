@@ -88,6 +88,8 @@ final class KnownNode {
     private NodeState state() {
         if (!isAlive()) {
             return NodeState.DEAD;
+        } else if (paused && cutOff) {
+            return NodeState.SUSPENDED;
         } else if (paused || (inDoubt && elected)) {
             return NodeState.PAUSED;
         } else if (cutOff) {

@@ -9,8 +9,10 @@ import dev.pgleader.example.lab.supervisor.LabEvent.Job;
 import dev.pgleader.example.lab.supervisor.LabEvent.JobProgressed;
 import dev.pgleader.example.lab.supervisor.LabEvent.LabStarted;
 import dev.pgleader.example.lab.supervisor.LabEvent.NodeChanged;
+import dev.pgleader.example.lab.supervisor.LabEvent.Note;
 import dev.pgleader.example.lab.supervisor.LabEvent.Outcome;
 import dev.pgleader.example.lab.supervisor.LabEvent.Progress;
+import dev.pgleader.example.lab.supervisor.LabEvent.RunProgressed;
 import dev.pgleader.example.lab.supervisor.LabEvent.Trouble;
 import dev.pgleader.example.lab.supervisor.LabEvent.WorkDone;
 import java.util.ArrayList;
@@ -30,9 +32,13 @@ final class Lab {
 
     private final EventLog log;
     private final Map<String, KnownNode> nodes = new LinkedHashMap<>();
-    private final List<Consumer<JobProgressed>> jobListeners = new ArrayList<>();
+    private final List<Consumer<LabEvent>> workListeners = new ArrayList<>();
     private LeaderGap gap = new LeaderGap();
     private Ledger ledger = new Ledger();
+    private ClusterNumbers terms = new ClusterNumbers();
+    private ClusterNumbers rounds = new ClusterNumbers();
+    private ClusterNumbers runNumbers = new ClusterNumbers();
+    private Runs runs = new Runs();
     private HolderChanged holder = new HolderChanged(false, Optional.empty(), 0);
     private int databasePort;
     private EntriesCounted entries = new EntriesCounted(0, 0);
@@ -47,6 +53,10 @@ final class Lab {
         nodes.clear();
         gap = new LeaderGap();
         ledger = new Ledger();
+        terms = new ClusterNumbers();
+        rounds = new ClusterNumbers();
+        runNumbers = new ClusterNumbers();
+        runs = new Runs();
         log.add(
                 atMillis,
                 new LabStarted(
@@ -61,7 +71,7 @@ final class Lab {
 
     /** What happens next to a node is a consequence of this. */
     void faulted(long atMillis, String node, Fault fault) {
-        if (fault != Fault.CONTINUE && fault != Fault.HEAL) {
+        if (!fault.heals()) {
             gap.faulted(node, fault.label());
         }
         log.add(atMillis, new FaultInjected(node, fault, fault.label()));
@@ -72,6 +82,15 @@ final class Lab {
         log.add(atMillis, new FaultInjected("PostgreSQL", fault, fault.label()));
     }
 
+    /** Something was done that ought to change nothing by itself. */
+    void done(long atMillis, String target, Fault fault) {
+        log.add(atMillis, new FaultInjected(target, fault, fault.label()));
+    }
+
+    void noted(long atMillis, String message) {
+        log.add(atMillis, new Note(message));
+    }
+
     void started(long atMillis, String name, long pid, boolean cutOff) {
         KnownNode node = new KnownNode(name, pid, cutOff);
         nodes.put(name, node);
@@ -79,6 +98,7 @@ final class Lab {
     }
 
     void ended(long atMillis, String name, String remark) {
+        runs.ended(name);
         change(atMillis, name, node -> node.end(remark));
     }
 
@@ -87,6 +107,7 @@ final class Lab {
         KnownNode node = nodes.get(name);
         if (node != null && node.runsAs(pid)) {
             boolean asked = node.stopping;
+            runs.ended(name);
             node.end(asked ? "stopped" : "ended by itself");
             changed(atMillis, node);
             if (!asked) {
@@ -116,6 +137,21 @@ final class Lab {
         });
     }
 
+    void suspended(long atMillis, String name) {
+        change(atMillis, name, node -> {
+            node.paused = true;
+            node.cutOff = true;
+        });
+    }
+
+    void wokenUp(long atMillis, String name) {
+        change(atMillis, name, node -> {
+            node.paused = false;
+            node.cutOff = false;
+            node.inDoubt = true;
+        });
+    }
+
     void cutOff(long atMillis, String name, boolean cutOff) {
         change(atMillis, name, node -> node.cutOff = cutOff);
     }
@@ -126,25 +162,44 @@ final class Lab {
             return; // the last words of a process that was killed
         }
         if (report instanceof NodeReport.JobBegan job) {
-            progressed(atMillis, new JobProgressed(name, job.number(), Progress.BEGAN));
+            progressed(atMillis, new JobProgressed(name, rounds.of(pid, job.number()), Progress.BEGAN));
         } else if (report instanceof NodeReport.JobHalfDone job) {
-            progressed(atMillis, new JobProgressed(name, job.number(), Progress.HALF_DONE));
+            progressed(atMillis, new JobProgressed(name, rounds.of(pid, job.number()), Progress.HALF_DONE));
         } else if (report instanceof NodeReport.MailSent mail) {
-            log.add(atMillis, ledger.mailSent(atMillis, name, mail.number(), mail.term()));
-            progressed(atMillis, new JobProgressed(name, mail.number(), Progress.ENDED));
+            long number = rounds.of(pid, mail.number());
+            log.add(atMillis, ledger.mailSent(atMillis, name, number, terms.of(pid, mail.term())));
+            progressed(atMillis, new JobProgressed(name, number, Progress.ENDED));
         } else if (report instanceof NodeReport.EntryCommitted entry) {
-            log.add(atMillis, new WorkDone(Job.ENTRY, name, entry.number(), node.term, Outcome.COMMITTED, ""));
+            log.add(atMillis, entryDone(node, rounds.of(pid, entry.number()), Outcome.COMMITTED, ""));
         } else if (report instanceof NodeReport.EntryRefused entry) {
+            log.add(atMillis, entryDone(node, rounds.of(pid, entry.number()), Outcome.ROLLED_BACK, entry.problem()));
+        } else if (report instanceof NodeReport.RunStep done) {
+            boolean alone = runs.stepped(name, done.step(), done.steps());
+            ran(atMillis, node, runNumbers.of(pid, done.run()), done, alone);
+        } else if (report instanceof NodeReport.RunAbandoned abandoned) {
+            runs.ended(name);
             log.add(
                     atMillis,
-                    new WorkDone(Job.ENTRY, name, entry.number(), node.term, Outcome.ROLLED_BACK, entry.problem()));
+                    new RunProgressed(name, runNumbers.of(pid, abandoned.run()), 0, 0, node.term, true, true));
+        } else if (report instanceof NodeReport.Elected election) {
+            ledger.elected(atMillis, name);
+            node.hear(new NodeReport.Elected(terms.of(pid, election.term())));
+            changed(atMillis, node);
         } else {
-            if (report instanceof NodeReport.Elected) {
-                ledger.elected(atMillis, name);
-            }
             node.hear(report);
             changed(atMillis, node);
         }
+    }
+
+    private static WorkDone entryDone(KnownNode node, long number, Outcome outcome, String remark) {
+        return new WorkDone(Job.ENTRY, node.name, number, node.term, outcome, remark);
+    }
+
+    private void ran(long atMillis, KnownNode node, long number, NodeReport.RunStep done, boolean alone) {
+        RunProgressed progress =
+                new RunProgressed(node.name, number, done.step(), done.steps(), node.term, alone, false);
+        log.add(atMillis, progress);
+        tellListeners(progress);
     }
 
     void holderSeen(long atMillis, HolderChanged seen) {
@@ -162,12 +217,13 @@ final class Lab {
         }
     }
 
-    void addJobListener(Consumer<JobProgressed> listener) {
-        jobListeners.add(listener);
+    /** It hears of {@link JobProgressed} and {@link RunProgressed}. */
+    void addWorkListener(Consumer<LabEvent> listener) {
+        workListeners.add(listener);
     }
 
-    void removeJobListener(Consumer<JobProgressed> listener) {
-        jobListeners.remove(listener);
+    void removeWorkListener(Consumer<LabEvent> listener) {
+        workListeners.remove(listener);
     }
 
     LabSnapshot snapshot() {
@@ -181,7 +237,11 @@ final class Lab {
 
     private void progressed(long atMillis, JobProgressed progress) {
         log.tell(atMillis, progress);
-        List.copyOf(jobListeners).forEach(listener -> listener.accept(progress));
+        tellListeners(progress);
+    }
+
+    private void tellListeners(LabEvent progress) {
+        List.copyOf(workListeners).forEach(listener -> listener.accept(progress));
     }
 
     private void change(long atMillis, String name, Consumer<KnownNode> change) {

@@ -21,7 +21,7 @@ public sealed interface LabEvent {
      * A node is something else than before.
      *
      * @param leads whether it believes to be the leader, as far as it has said
-     * @param term the number of its current or last term; 0 before the first
+     * @param term the number of its current or last term, counted over all nodes; 0 before its first
      * @param pid its process, 0 if it has none
      * @param remark why, where that isn't plain
      */
@@ -58,7 +58,7 @@ public sealed interface LabEvent {
     /**
      * Somebody did something.
      *
-     * @param target a node, or {@code PostgreSQL}
+     * @param target a node; {@code PostgreSQL} or {@code all nodes}
      */
     record FaultInjected(String target, Fault fault, String label) implements LabEvent {
         @Override
@@ -82,7 +82,7 @@ public sealed interface LabEvent {
         }
     }
 
-    /** A leader is in the middle of a piece of work. Told, not kept. */
+    /** A leader is in the middle of a piece of work; pieces are counted over all nodes. Told, not kept. */
     record JobProgressed(String node, long number, Progress progress) implements LabEvent {
         @Override
         public String type() {
@@ -128,6 +128,30 @@ public sealed interface LabEvent {
         COMMITTED,
         /** Not in the database. */
         ROLLED_BACK
+    }
+
+    /**
+     * A step of the job of several steps was done.
+     *
+     * @param run the number of the job
+     * @param step 0 when it begins
+     * @param alone whether no other node was in the middle of it; false would be a doubled job
+     * @param abandoned whether the node goes no further, since it has lost the leadership
+     */
+    record RunProgressed(String node, long run, int step, int steps, long term, boolean alone, boolean abandoned)
+            implements LabEvent {
+        @Override
+        public String type() {
+            return "run";
+        }
+    }
+
+    /** What something led to, in words. */
+    record Note(String message) implements LabEvent {
+        @Override
+        public String type() {
+            return "note";
+        }
     }
 
     /** What the table of entries shows. Told, not kept. */

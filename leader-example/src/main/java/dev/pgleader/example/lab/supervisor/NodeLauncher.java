@@ -15,7 +15,7 @@ import java.util.concurrent.TimeoutException;
 final class NodeLauncher implements AutoCloseable {
 
     private static final Duration START_PATIENCE = Duration.ofSeconds(60);
-    private static final Duration STOP_PATIENCE = Duration.ofSeconds(10);
+    private static final Duration STOP_PATIENCE_BESIDES_CLOSING = Duration.ofSeconds(10);
     private static final int MEBIBYTES_BESIDES_HEAP = 64;
 
     private final int heapMebibytes;
@@ -91,7 +91,7 @@ final class NodeLauncher implements AutoCloseable {
     /** Has it end in order. */
     void stop(NodeProcess process) {
         try {
-            process.stop(STOP_PATIENCE);
+            process.stop(process.closeTimeout().plus(STOP_PATIENCE_BESIDES_CLOSING));
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
             process.kill();

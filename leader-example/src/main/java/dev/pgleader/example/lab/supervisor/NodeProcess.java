@@ -68,6 +68,11 @@ final class NodeProcess {
         return configuration.name();
     }
 
+    /** How long its elector takes at most to end in order. */
+    Duration closeTimeout() {
+        return configuration.settings().electorOptions().closeTimeout();
+    }
+
     long pid() {
         return process.pid();
     }

@@ -14,6 +14,8 @@ public enum NodeState {
     LEADER,
     /** Its process is stopped. */
     PAUSED,
+    /** Its process is stopped, and its packets are swallowed, as those of a machine that is suspended. */
+    SUSPENDED,
     /** Its packets are swallowed in both directions. */
     CUT_OFF,
     /** It has no process. */

@@ -5,11 +5,13 @@ import dev.pgleader.example.lab.node.NodeCommand;
 import dev.pgleader.example.lab.node.NodeConfiguration;
 import dev.pgleader.example.lab.supervisor.LabEvent.JobProgressed;
 import dev.pgleader.example.lab.supervisor.LabEvent.Progress;
+import dev.pgleader.example.lab.supervisor.LabEvent.RunProgressed;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.sql.SQLException;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -18,6 +20,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.function.Consumer;
+import java.util.function.Predicate;
 
 /**
  * Runs a lab: a server, nodes with a proxy each, and the faults that people ask for. One thing at a time is done to the lab,
@@ -36,6 +39,7 @@ public final class Supervisor implements AutoCloseable {
     private final DatabaseServer server;
     private final OrphanGuard guard;
     private final LockWatcher watcher;
+    private final Stranger stranger;
     private final NodeLauncher launcher;
 
     /** Held while something is done to the lab. */
@@ -65,6 +69,7 @@ public final class Supervisor implements AutoCloseable {
                 server,
                 seen -> labThread.tell((lab, atMillis) -> lab.holderSeen(atMillis, seen)),
                 seen -> labThread.tell((lab, atMillis) -> lab.entriesSeen(atMillis, seen)));
+        this.stranger = new Stranger(server);
         this.launcher = new NodeLauncher(heapMebibytes, guard, labThread);
     }
 
@@ -197,31 +202,49 @@ public final class Supervisor implements AutoCloseable {
      * @throws LabRefusal if the node doesn't lead, or loses the leadership before
      */
     public void pauseInJob(String node) {
-        CompletableFuture<Void> halfDone = new CompletableFuture<>();
-        Consumer<JobProgressed> listener = job -> {
-            if (job.node().equals(node) && job.progress() == Progress.HALF_DONE) {
-                halfDone.complete(null);
-            }
-        };
         Duration patience;
         synchronized (operation) {
             requireLeader(machine(node));
             patience = settings.job().multipliedBy(3).plus(settings.lease());
         }
-        labThread.tell((lab, atMillis) -> lab.addJobListener(listener));
-        try {
-            halfDone.get(patience.toNanos(), TimeUnit.NANOSECONDS);
-        } catch (TimeoutException e) {
+        boolean halfDone = awaitWork(
+                event -> event instanceof JobProgressed job
+                        && job.node().equals(node)
+                        && job.progress() == Progress.HALF_DONE,
+                patience);
+        if (!halfDone) {
             throw new LabRefusal(node + " did no work within " + patience.toMillis() + " ms");
+        }
+        pause(node);
+    }
+
+    private boolean awaitWork(Predicate<LabEvent> expected, Duration patience) {
+        CompletableFuture<Void> seen = new CompletableFuture<>();
+        Consumer<LabEvent> listener = event -> {
+            if (expected.test(event)) {
+                seen.complete(null);
+            }
+        };
+        labThread.tell((lab, atMillis) -> lab.addWorkListener(listener));
+        try {
+            return isDoneWithin(seen, patience);
+        } finally {
+            labThread.tell((lab, atMillis) -> lab.removeWorkListener(listener));
+        }
+    }
+
+    private static boolean isDoneWithin(CompletableFuture<Void> event, Duration patience) {
+        try {
+            event.get(patience.toNanos(), TimeUnit.NANOSECONDS);
+            return true;
+        } catch (TimeoutException e) {
+            return false;
         } catch (ExecutionException e) {
             throw new IllegalStateException(e);
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
-            throw new LabRefusal("Interrupted while waiting for " + node);
-        } finally {
-            labThread.tell((lab, atMillis) -> lab.removeJobListener(listener));
+            throw new LabRefusal("Interrupted while waiting");
         }
-        pause(node);
     }
 
     /** Lets the node's process go on (SIGCONT). */
@@ -232,6 +255,35 @@ public final class Supervisor implements AutoCloseable {
                 throw new LabRefusal(node + " isn't paused");
             }
             faulted(node, Fault.CONTINUE, (lab, atMillis) -> lab.continued(atMillis, node));
+            process.resume();
+            machine.paused(false);
+            process.command(NodeCommand.REPORT_TRUST);
+        });
+    }
+
+    /** Does to the node what a suspended machine does: nothing runs, and nothing that is sent is answered. */
+    public void suspend(String node) {
+        onMachine(node, machine -> {
+            NodeProcess process = machine.process();
+            if (machine.isPaused()) {
+                throw new LabRefusal(node + " is paused already; continue it first");
+            }
+            faulted(node, Fault.SUSPEND, (lab, atMillis) -> lab.suspended(atMillis, node));
+            process.pause();
+            machine.paused(true);
+            machine.proxy().cut();
+        });
+    }
+
+    /** The machine of the node runs again, and its network is back. */
+    public void wakeUp(String node) {
+        onMachine(node, machine -> {
+            NodeProcess process = machine.process();
+            if (!machine.isPaused() || !machine.proxy().isCut()) {
+                throw new LabRefusal(node + " isn't suspended");
+            }
+            faulted(node, Fault.WAKE, (lab, atMillis) -> lab.wokenUp(atMillis, node));
+            machine.proxy().heal();
             process.resume();
             machine.paused(false);
             process.command(NodeCommand.REPORT_TRUST);
@@ -284,6 +336,69 @@ public final class Supervisor implements AutoCloseable {
         });
     }
 
+    /**
+     * Has a stranger tell the electors lies, waits until they could have believed them, and returns who leads then.
+     *
+     * @throws LabRefusal if the server doesn't answer
+     */
+    public String forgeNotices() {
+        synchronized (operation) {
+            labThread.tell((lab, atMillis) -> lab.done(atMillis, "PostgreSQL", Fault.FORGE_NOTICES));
+            LabSnapshot before = snapshot();
+            int count;
+            try {
+                count = stranger.forgeNotices();
+            } catch (SQLException e) {
+                throw new LabRefusal("PostgreSQL doesn't answer: " + e.getMessage());
+            }
+            boolean unused =
+                    isDoneWithin(new CompletableFuture<>(), settings.retry().multipliedBy(3));
+            LabSnapshot after = snapshot();
+            String leaders = String.join(", ", after.leaders());
+            String outcome = "A stranger sent " + count + " forged notices. "
+                    + (after.holder().equals(before.holder()) && after.leaders().equals(before.leaders())
+                            ? "Nothing happened: " + leaders + " leads, in the same session"
+                            : "Something else happened meanwhile: now there leads " + leaders);
+            labThread.tell((lab, atMillis) -> lab.noted(atMillis, outcome));
+            return outcome;
+        }
+    }
+
+    /**
+     * Restarts one node after the other, each in order. Whoever leads when its turn comes is in the middle of a job of several steps
+     * then, and the next leader begins with such a job.
+     *
+     * @return what was done
+     */
+    public String rollOut() {
+        List<String> nodes;
+        Duration patience;
+        synchronized (operation) {
+            nodes = new ArrayList<>(machines.keySet());
+            patience = settings.job().multipliedBy(10).plus(settings.lease());
+            nodes.sort(Comparator.comparing(snapshot().leaders()::contains).reversed());
+            labThread.tell((lab, atMillis) -> lab.done(atMillis, "all nodes", Fault.ROLL_OUT));
+            machines.values().stream()
+                    .filter(machine -> machine.isRunning() && !machine.isPaused())
+                    .forEach(machine -> machine.process().command(NodeCommand.RUN));
+        }
+        for (String node : nodes) {
+            if (snapshot().leaders().contains(node)) {
+                onMachine(node, machine -> machine.process().command(NodeCommand.RUN));
+                // Who loses the leadership meanwhile is restarted all the same.
+                boolean unused = awaitWork(
+                        event -> event instanceof RunProgressed run
+                                && run.node().equals(node)
+                                && run.step() == run.steps() / 2,
+                        patience);
+            }
+            restart(node);
+        }
+        String outcome = "The deployment is done: " + nodes.size() + " nodes were restarted";
+        labThread.tell((lab, atMillis) -> lab.noted(atMillis, outcome));
+        return outcome;
+    }
+
     /** Restarts the server. Its sessions end, and with them the lock. */
     public void restartServer() {
         synchronized (operation) {
@@ -302,6 +417,7 @@ public final class Supervisor implements AutoCloseable {
         launcher.close();
         synchronized (operation) {
             watcher.close();
+            stranger.close();
             machines.values().forEach(machine -> closeQuietly(machine.proxy()));
             server.close();
             guard.close();

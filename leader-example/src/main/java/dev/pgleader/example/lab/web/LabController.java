@@ -79,6 +79,18 @@ final class LabController {
         return new Message(node + " goes on");
     }
 
+    @PostMapping("/nodes/{node}/suspend")
+    Message suspend(@PathVariable String node) {
+        supervisor.suspend(node);
+        return new Message(node + " is suspended");
+    }
+
+    @PostMapping("/nodes/{node}/wake-up")
+    Message wakeUp(@PathVariable String node) {
+        supervisor.wakeUp(node);
+        return new Message(node + " is awake");
+    }
+
     @PostMapping("/nodes/{node}/cut")
     Message cut(@PathVariable String node) {
         supervisor.cut(node);
@@ -101,6 +113,16 @@ final class LabController {
     Message resign(@PathVariable String node) {
         supervisor.resign(node);
         return new Message(node + " resigns");
+    }
+
+    @PostMapping("/forged-notices")
+    Message forgeNotices() {
+        return new Message(supervisor.forgeNotices());
+    }
+
+    @PostMapping("/rolling-deployment")
+    Message rollOut() {
+        return new Message(supervisor.rollOut());
     }
 
     @PostMapping("/server/restart")

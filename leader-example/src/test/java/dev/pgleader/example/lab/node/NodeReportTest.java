@@ -27,7 +27,9 @@ class NodeReportTest {
                 new NodeReport.JobHalfDone(7),
                 new NodeReport.MailSent(7, 3),
                 new NodeReport.EntryCommitted(7),
-                new NodeReport.EntryRefused(7, "it was rolled back"));
+                new NodeReport.EntryRefused(7, "it was rolled back"),
+                new NodeReport.RunStep(2, 3, 5, 9),
+                new NodeReport.RunAbandoned(2));
     }
 
     @ParameterizedTest

@@ -9,6 +9,7 @@ import dev.pgleader.example.lab.supervisor.LabEvent.FailedOver;
 import dev.pgleader.example.lab.supervisor.LabEvent.HolderChanged;
 import dev.pgleader.example.lab.supervisor.LabEvent.NodeChanged;
 import dev.pgleader.example.lab.supervisor.LabEvent.Outcome;
+import dev.pgleader.example.lab.supervisor.LabEvent.RunProgressed;
 import dev.pgleader.example.lab.supervisor.LabEvent.Trouble;
 import dev.pgleader.example.lab.supervisor.LabEvent.WorkDone;
 import java.util.ArrayList;
@@ -141,6 +142,49 @@ class LabTest {
         lab.holderSeen(1_220, holder("A"));
         hear(2_000, "A", new NodeReport.MailSent(1, 2));
         assertThat(outcomes()).containsExactly(Outcome.IN_TERM);
+    }
+
+    @Test
+    void termsMailsAndJobsAreCountedOverAllNodes() {
+        hear(500, "A", new NodeReport.MailSent(1, 1));
+        hear(1_000, "A", new NodeReport.Revoked(1, RevocationReason.RESIGNED));
+        hear(1_100, "B", new NodeReport.Elected(1));
+        hear(1_200, "B", new NodeReport.MailSent(1, 1));
+        hear(1_200, "B", new NodeReport.EntryCommitted(1));
+        hear(1_300, "B", new NodeReport.MailSent(2, 1));
+        assertThat(events(WorkDone.class)).extracting(WorkDone::number).containsExactly(1L, 2L, 2L, 3L);
+        assertThat(events(WorkDone.class)).extracting(WorkDone::term).containsExactly(1L, 2L, 2L, 2L);
+        lab.ended(2_000, "B", "killed");
+        lab.started(2_100, "B", 2, false);
+        assertThat(lab.snapshot().nodes().get(1).term()).isZero();
+    }
+
+    @Test
+    void aJobThatRunsWhileAnotherNodesDoesIsDoubled() {
+        hear(500, "A", new NodeReport.RunStep(1, 0, 2, 1));
+        hear(600, "A", new NodeReport.RunStep(1, 1, 2, 1));
+        hear(700, "B", new NodeReport.RunStep(1, 0, 2, 1));
+        hear(800, "A", new NodeReport.RunStep(1, 2, 2, 1));
+        hear(900, "B", new NodeReport.RunStep(1, 1, 2, 1));
+        hear(950, "A", new NodeReport.RunStep(2, 0, 2, 1));
+        lab.ended(990, "B", "killed");
+        hear(1_000, "A", new NodeReport.RunStep(2, 1, 2, 1));
+        assertThat(events(RunProgressed.class))
+                .extracting(RunProgressed::alone)
+                .containsExactly(true, true, false, false, true, false, true);
+        assertThat(events(RunProgressed.class))
+                .extracting(RunProgressed::run)
+                .containsExactly(1L, 1L, 2L, 1L, 2L, 3L, 3L);
+    }
+
+    @Test
+    void whoIsStoppedAndCutOffIsSuspendedUntilItSaysThatItLeads() {
+        lab.suspended(1_000, "A");
+        assertThat(state("A")).isEqualTo(NodeState.SUSPENDED);
+        lab.wokenUp(1_500, "A");
+        assertThat(state("A")).as("it hasn't said so yet").isEqualTo(NodeState.PAUSED);
+        hear(1_501, "A", new NodeReport.Trust(true));
+        assertThat(state("A")).isEqualTo(NodeState.LEADER);
     }
 
     @Test

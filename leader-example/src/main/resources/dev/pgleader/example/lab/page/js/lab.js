@@ -4,12 +4,15 @@ import {post, warn} from './actions.js';
 import * as clock from './clock.js';
 import {Failovers} from './failovers.js';
 import {Ledger} from './ledger.js';
+import * as help from './help.js';
 import {Nodes} from './nodes.js';
+import {Runs} from './runs.js';
 import {STATES} from './states.js';
 import {Story} from './story.js';
 import {Timeline} from './timeline.js';
 
 const FRAME_MILLIS = 250;
+const CLOCK_MILLIS = 100;
 
 /** The ways in which a candidate can get the lock; the words for {@code AcquisitionMode}. */
 const MODES = {POLL: 'poll for it', QUEUE: 'wait in the server’s queue'};
@@ -23,35 +26,41 @@ const ledger = new Ledger(
   {MAIL: byId('mails'), ENTRY: byId('entries')},
   {MAIL: byId('mail-count'), ENTRY: byId('entry-count')},
 );
+const runs = new Runs(byId('runs'), byId('run-count'));
 const story = new Story(byId('story'));
 const settings = byId('settings');
 
 let leaders = new Map();
 let holder = {};
 let lastFailover;
+/** Since when nobody leads; undefined while somebody does, and before anything is known. */
+let leaderlessSince;
 let mostNodes = Infinity;
 
 const handlers = {
   time() {},
   lab(atMillis, lab) {
-    for (const part of [timeline, failovers, nodes, ledger, story]) {
+    for (const part of [timeline, failovers, nodes, ledger, runs, story]) {
       part.reset();
     }
     leaders = new Map();
     lastFailover = undefined;
+    leaderlessSince = atMillis;
     mostNodes = lab.mostNodes;
     for (const name of ['leaseMillis', 'retryMillis', 'jobMillis', 'mode']) {
       settings.elements[name].value = lab[name];
     }
+    limitRetry();
   },
   node(atMillis, node) {
     timeline.node(atMillis, node);
     nodes.node(node);
     story.node(atMillis, node);
-    if (node.leads && node.state !== 'PAUSED' && node.state !== 'DEAD') {
+    if (node.leads && !['PAUSED', 'SUSPENDED', 'DEAD'].includes(node.state)) {
       leaders.set(node.node, node.term);
-    } else {
-      leaders.delete(node.node);
+      leaderlessSince = undefined;
+    } else if (leaders.delete(node.node) && leaders.size === 0) {
+      leaderlessSince = atMillis;
     }
     byId('add-node').setAttribute('aria-disabled', String(nodes.size >= mostNodes));
   },
@@ -76,6 +85,12 @@ const handlers = {
   work(atMillis, work) {
     ledger.work(atMillis, work);
   },
+  run(atMillis, run) {
+    runs.run(atMillis, run);
+  },
+  note(atMillis, note) {
+    story.note(atMillis, note);
+  },
   entries(atMillis, entries) {
     ledger.entries(entries);
   },
@@ -86,16 +101,31 @@ const handlers = {
 };
 
 function describe() {
-  const who = leaders.size === 0
-    ? 'Nobody leads'
-    : [...leaders].map(([node, term]) => `${node} leads, term ${term}`).join('; ');
+  const leads = leaders.size > 0;
+  byId('leadership').className = leads || leaderlessSince === undefined ? '' : 'leaderless';
+  timeline.leaderless(leaderlessSince);
+  setText('who', leads ? [...leaders].map(([node, term]) => `${node} leads, term ${term}`).join('; ') : 'Nobody leads');
+  tick();
   const server = !holder.reachable ? 'PostgreSQL is down' : holder.node
-    ? `PostgreSQL shows ${holder.node}` : 'PostgreSQL shows the lock free';
-  const gap = lastFailover ? ` · last gap ${clock.duration(lastFailover.gapMillis)}` : '';
-  const text = `${who} · ${server}${gap}`;
-  if (byId('leadership').textContent !== text) {
-    byId('leadership').textContent = text;
+    ? `PostgreSQL shows: ${holder.node} holds the lock` : 'PostgreSQL shows: the lock is free';
+  setText('server', lastFailover ? `${server} · last gap ${clock.duration(lastFailover.gapMillis)}` : server);
+}
+
+/** How long nobody has led by now. */
+function tick() {
+  setText('gap-clock', leaderlessSince === undefined
+    ? '' : `: ${(Math.max(0, clock.now() - leaderlessSince) / 1000).toFixed(1)} s`);
+}
+
+function setText(id, text) {
+  if (byId(id).textContent !== text) {
+    byId(id).textContent = text;
   }
+}
+
+/** The server takes no retry interval that is longer than the lease. */
+function limitRetry() {
+  settings.elements.retryMillis.max = settings.elements.leaseMillis.value;
 }
 
 function listen() {
@@ -111,16 +141,24 @@ function listen() {
     });
   }
   events.addEventListener('error', () => {
-    byId('leadership').textContent = 'The lab doesn’t answer; trying again …';
+    leaderlessSince = undefined;
+    byId('leadership').className = '';
+    setText('who', 'The lab doesn’t answer; trying again …');
+    setText('gap-clock', '');
+    setText('server', '');
     clock.reset();
   });
   events.addEventListener('open', describe);
 }
 
-for (const [state, label] of Object.entries(STATES)) {
+for (const [name, words] of [
+  ...Object.entries(STATES).map(([state, {words}]) => [state, words]),
+  ['no-leader', 'nobody leads'],
+  ['deed', 'something that you did'],
+]) {
   const item = document.createElement('li');
-  item.className = state;
-  item.textContent = label;
+  item.className = name;
+  item.textContent = words;
   byId('legend').append(item);
 }
 for (const [mode, words] of Object.entries(MODES)) {
@@ -129,8 +167,10 @@ for (const [mode, words] of Object.entries(MODES)) {
 if (matchMedia('(max-width: 800px)').matches) {
   byId('span').value = '30';
 }
-byId('add-node').addEventListener('click', event => post('api/nodes', event.currentTarget));
-byId('restart-server').addEventListener('click', event => post('api/server/restart', event.currentTarget));
+for (const button of document.querySelectorAll('[data-path]')) {
+  button.addEventListener('click', () => post(button.dataset.path, button));
+}
+settings.elements.leaseMillis.addEventListener('input', limitRetry);
 settings.addEventListener('submit', event => {
   event.preventDefault();
   const form = new FormData(settings);
@@ -143,4 +183,6 @@ settings.addEventListener('submit', event => {
 });
 
 listen();
+help.load(byId('help'));
+setInterval(tick, CLOCK_MILLIS);
 setInterval(() => document.hidden || timeline.draw(), FRAME_MILLIS);

@@ -5,10 +5,10 @@ import * as clock from './clock.js';
 const SHOWN = 100;
 
 const WORDS = {
-  IN_TERM: work => `${work.number} sent`,
-  TOO_LATE: work => `${work.number} sent too late: ${work.remark}`,
-  COMMITTED: work => `${work.number} committed`,
-  ROLLED_BACK: work => `${work.number} rolled back: ${work.remark}`,
+  IN_TERM: work => `mail ${work.number} sent`,
+  TOO_LATE: work => `mail ${work.number} sent too late: ${work.remark}`,
+  COMMITTED: work => `entry ${work.number} committed`,
+  ROLLED_BACK: work => `entry ${work.number} rolled back: ${work.remark}`,
 };
 
 export class Ledger {

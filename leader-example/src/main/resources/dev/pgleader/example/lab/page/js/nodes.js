@@ -1,6 +1,7 @@
 // One card with buttons for each node.
 
 import {post} from './actions.js';
+import {describe} from './help.js';
 import {labelOf, stateOf} from './states.js';
 
 /** Each button: what it says, what it asks for, and when that makes sense. One place can have two in turn. */
@@ -12,6 +13,10 @@ const BUTTONS = [
     {label: 'Continue', action: 'continue', when: node => node.pid !== 0, shown: node => node.paused},
   ],
   [{label: 'Pause mid-job', action: 'pause-in-job', when: node => node.state === 'LEADER'}],
+  [
+    {label: 'Suspend', action: 'suspend', when: node => node.pid !== 0 && !node.paused, shown: node => node.state !== 'SUSPENDED'},
+    {label: 'Wake up', action: 'wake-up', when: () => true, shown: node => node.state === 'SUSPENDED'},
+  ],
   [
     {label: 'Cut network', action: 'cut', when: () => true, shown: node => !node.cutOff},
     {label: 'Heal network', action: 'heal', when: () => true, shown: node => node.cutOff},
@@ -39,7 +44,7 @@ export class Nodes {
 
   node(node) {
     const card = this.#cards.get(node.node) ?? this.#create(node.node);
-    card.root.className = `card ${stateOf(node).replace('cut-off-leader', 'cut-off')}`;
+    card.root.className = `card ${stateOf(node)}`;
     card.root.dataset.state = node.state;
     card.state.textContent = labelOf(node);
     card.process = node.pid === 0 ? node.remark : `process ${node.pid}${node.remark ? ` · ${node.remark}` : ''}`;
@@ -50,6 +55,8 @@ export class Nodes {
       const button = card.buttons[i];
       button.textContent = choice.label;
       button.dataset.action = choice.action;
+      button.dataset.help = choice.label;
+      describe(button);
       button.setAttribute('aria-label', `${choice.label}: ${node.node}`);
       button.setAttribute('aria-disabled', String(!choice.when(node)));
     });

@@ -1,10 +1,20 @@
 // The swim lanes: one bar chart that lies on its side, with a bar for each state that a lane was in.
 
 import * as clock from './clock.js';
-import {STATES, colour, labelOf, stateOf} from './states.js';
+import {STATES, colour, fill, labelOf, stateOf} from './states.js';
 
 const SERVER = 'pg_locks';
 const LANE_HEIGHT = 34;
+
+/** The states that are told on their bars as well, and in which colour. */
+const ON_BAR = {
+  'leader': 'on-leader',
+  'cut-off-leader': 'on-leader',
+  'paused': 'on-paused',
+  'suspended': 'on-paused',
+  'cut-off': 'on-cut-off',
+  'dead': 'surface',
+};
 
 /** A bar that is narrower than this has no room for words. */
 const LABEL_PIXELS = 48;
@@ -14,6 +24,8 @@ export class Timeline {
   #lanes = new Map();
   #faults = [];
   #failovers = [];
+  /** Since when nobody leads; undefined while somebody does. */
+  #leaderlessSince;
   #chart;
   #canvas;
   #span;
@@ -23,7 +35,10 @@ export class Timeline {
     this.#span = span;
     this.#chart = new Chart(canvas, this.#configuration());
     this.repaint();
-    matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.repaint());
+    matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
+      this.repaint();
+      this.draw();
+    });
   }
 
   reset() {
@@ -52,6 +67,10 @@ export class Timeline {
 
   failover(failover) {
     this.#failovers.push(failover);
+  }
+
+  leaderless(sinceMillis) {
+    this.#leaderlessSince = sinceMillis;
   }
 
   /** Moves on to the present. */
@@ -92,7 +111,7 @@ export class Timeline {
     this.#chart.data.datasets = Object.keys(STATES).map(state => ({
       state,
       data: [],
-      backgroundColor: colour(state),
+      backgroundColor: fill(state),
       grouped: false,
       barPercentage: 0.7,
       categoryPercentage: 1,
@@ -129,20 +148,45 @@ export class Timeline {
     const annotations = {};
     const wide = (now - from) * LABEL_PIXELS / this.#chart.chartArea.width;
     for (const [lane, entries] of this.#lanes) {
-      entries.filter(entry => entry.state === 'leader').forEach((entry, i) => {
+      entries.filter(entry => ON_BAR[entry.state]).forEach((entry, i) => {
         const [start, end] = [Math.max(entry.from, from), entry.to ?? now];
-        if (end - start > wide) {
+        // Where the label of a fault is, there is no room for another one.
+        const covered = this.#faults.some(fault =>
+          fault.target === lane && Math.abs(fault.at - (start + end) / 2) < 1.5 * wide);
+        if (end - start > wide && !covered) {
           annotations[`term-${lane}-${i}`] = {
             type: 'label',
             xValue: (start + end) / 2,
             yValue: lane,
             content: entry.label.replace('leader, ', ''),
-            color: colour('on-leader'),
+            color: colour(ON_BAR[entry.state]),
+            backgroundColor: colour(STATES[entry.state].colour),
             font: {size: 11},
-            padding: 0,
+            padding: 2,
           };
         }
       });
+    }
+    if (this.#leaderlessSince !== undefined) {
+      annotations.leaderless = {
+        type: 'box',
+        xMin: Math.max(from, this.#leaderlessSince),
+        xMax: now,
+        backgroundColor: `${colour('no-leader')}55`,
+        borderWidth: 0,
+        drawTime: 'beforeDatasetsDraw',
+      };
+      annotations.leaderlessLabel = {
+        type: 'label',
+        xValue: now,
+        yValue: SERVER,
+        yAdjust: -LANE_HEIGHT / 2 - 6,
+        position: {x: 'end', y: 'center'},
+        content: clock.duration(now - this.#leaderlessSince),
+        color: colour('no-leader'),
+        font: {size: 11, weight: 'bold'},
+        padding: 1,
+      };
     }
     const gaps = this.#failovers.filter(failover => failover.fromMillis + failover.gapMillis > from);
     gaps.forEach((failover, i) => {
@@ -152,7 +196,7 @@ export class Timeline {
         type: 'box',
         xMin: Math.max(from, failover.fromMillis),
         xMax: to,
-        backgroundColor: `${colour('fault')}22`,
+        backgroundColor: `${colour('no-leader')}33`,
         borderWidth: 0,
         drawTime: 'beforeDatasetsDraw',
       };
@@ -164,7 +208,7 @@ export class Timeline {
         position: {x: now - to < wide ? 'end' : 'start', y: 'center'},
         display: !next || next.fromMillis + next.gapMillis - to > wide,
         content: clock.duration(failover.gapMillis),
-        color: colour('fault'),
+        color: colour('no-leader'),
         font: {size: 11, weight: 'bold'},
         padding: 1,
       };
@@ -180,7 +224,7 @@ export class Timeline {
         xMax: fault.at,
         // In the node's own lane; what is done to the server concerns all of them.
         ...(row < 0 ? {} : {yMin: row - 0.5, yMax: row + 0.5}),
-        borderColor: colour('fault'),
+        borderColor: colour('text'),
         borderWidth: 2,
       };
       annotations[`fault-label-${i}`] = {
