@@ -95,10 +95,13 @@ class LabBrowserTest {
         String before = lab.recover();
         RunningLab.until("the page shows the leader")
                 .until(() -> stateOf(before).startsWith("leader, term "));
-        browser.press("Resign: " + before);
+        browser.run("document.querySelector('#span').value = '30'");
+        browser.press("kill −9: " + before);
         RunningLab.until("another one leads")
                 .until(() -> lab.snapshot().leaders().size() == 1
                         && !lab.snapshot().leaders().contains(before));
+        browser.press("Restart: " + before);
+        RunningLab.until("it's back").until(() -> lab.node(before).state() == NodeState.FOLLOWER);
         String leader = lab.awaitLeader();
         RunningLab.until("the page shows the leader")
                 .until(() ->

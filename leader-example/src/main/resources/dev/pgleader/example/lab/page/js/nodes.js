@@ -2,7 +2,7 @@
 
 import {post} from './actions.js';
 import {describe} from './help.js';
-import {labelOf, stateOf} from './states.js';
+import {REASONS, labelOf, stateOf} from './states.js';
 
 /** Each button: what it says, what it asks for, and when that makes sense. One place can have two in turn. */
 const BUTTONS = [
@@ -47,7 +47,8 @@ export class Nodes {
     card.root.className = `card ${stateOf(node)}`;
     card.root.dataset.state = node.state;
     card.state.textContent = labelOf(node);
-    card.process = node.pid === 0 ? node.remark : `process ${node.pid}${node.remark ? ` · ${node.remark}` : ''}`;
+    const remark = REASONS[node.remark] ?? node.remark;
+    card.process = node.pid === 0 ? remark : `process ${node.pid}${remark ? ` · ${remark}` : ''}`;
     card.job = '';
     this.#facts(card);
     BUTTONS.forEach((choices, i) => {

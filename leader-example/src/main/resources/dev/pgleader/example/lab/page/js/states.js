@@ -13,6 +13,16 @@ export const STATES = {
   'dead': {words: 'dead', colour: 'dead'},
 };
 
+/** Why a term ended, as the library names it, in plain words. */
+export const REASONS = {
+  RESIGNED: 'it gave up, as it was told',
+  CLOSED: 'it was told to end',
+  SESSION_LOST: 'its session had ended',
+  CHECK_TIMEOUT: 'PostgreSQL didn’t answer in time',
+  LEASE_EXPIRED: 'its lease was over',
+  LOCK_LOST: 'its session no longer held the lock',
+};
+
 /** Which of the states a node is in. */
 export function stateOf(node) {
   const state = node.state.toLowerCase().replace('_', '-');

@@ -1,7 +1,7 @@
 // What happened, in plain words and in the order of time.
 
 import * as clock from './clock.js';
-import {stateOf} from './states.js';
+import {REASONS, stateOf} from './states.js';
 
 const SHOWN = 200;
 
@@ -23,7 +23,7 @@ const DEEDS = {
 
 const STATES = {
   'leader': node => `leads now: term ${node.term}.`,
-  'taking-over': () => 'has the lock, and waits before it leads: an old leader may still trust itself.',
+  'taking-over': () => 'has the lock, and is about to lead.',
   'follower': () => 'waits for the lock.',
   'connecting': node => node.state === 'STARTING' ? 'starts.' : 'has no session with PostgreSQL.',
   'paused': () => 'stands still. It does nothing, and can’t notice that time passes.',
@@ -31,15 +31,6 @@ const STATES = {
   'cut-off': () => 'can’t reach PostgreSQL, and knows that it doesn’t lead.',
   'cut-off-leader': () => 'can’t reach PostgreSQL. It still leads, for as long as nobody else can have the lock.',
   'dead': () => 'has no process any more.',
-};
-
-const REASONS = {
-  RESIGNED: 'it gave up, as it was told',
-  CLOSED: 'it was told to end',
-  SESSION_LOST: 'its session had ended',
-  CHECK_TIMEOUT: 'PostgreSQL didn’t answer in time',
-  LEASE_EXPIRED: 'its lease was over',
-  LOCK_LOST: 'its session no longer held the lock',
 };
 
 export class Story {

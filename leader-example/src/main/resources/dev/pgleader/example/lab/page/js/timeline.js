@@ -206,7 +206,8 @@ export class Timeline {
         yValue: SERVER,
         yAdjust: -LANE_HEIGHT / 2 - 6,
         position: {x: now - to < wide ? 'end' : 'start', y: 'center'},
-        display: !next || next.fromMillis + next.gapMillis - to > wide,
+        display: next ? next.fromMillis + next.gapMillis - to > wide
+          : this.#leaderlessSince === undefined || now - to > 2 * wide,
         content: clock.duration(failover.gapMillis),
         color: colour('no-leader'),
         font: {size: 11, weight: 'bold'},
