@@ -1,6 +1,7 @@
 package dev.pgleader.lock;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
 
 import com.zaxxer.hikari.HikariConfig;
 import com.zaxxer.hikari.HikariDataSource;
@@ -143,14 +144,14 @@ final class TestServer implements AutoCloseable {
                 .isTrue();
     }
 
-    /** Borrows many times; also that the backend is gone, so that nothing could ever hand it out. */
+    /** Borrows many times; also that the backend goes, as soon as it sees its client gone, so that nothing could ever hand it out. */
     void assertNeverHandedOut(DataSource pool, int pid) throws SQLException {
         for (int borrowed = 0; borrowed < 20; borrowed++) {
             try (Connection connection = pool.getConnection()) {
                 assertThat(backendPid(connection)).isNotEqualTo(pid);
             }
         }
-        assertThat(activity(pid, "state")).isEmpty();
+        await().untilAsserted(() -> assertThat(activity(pid, "state")).isEmpty());
     }
 
     /** Stops a server process, which so looks like a host that vanished, until the result is closed. */
