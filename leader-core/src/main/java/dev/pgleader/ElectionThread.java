@@ -19,6 +19,8 @@ final class ElectionThread {
     private final Mailbox mailbox;
     private final Object starting = new Object();
     private volatile @Nullable Thread thread;
+    /** How often somebody began to take part; guarded by {@link #starting}. */
+    private long entries;
 
     ElectionThread(String name, ElectionLoop loop, Mailbox mailbox) {
         this.name = name;
@@ -40,6 +42,14 @@ final class ElectionThread {
                 thread = started;
             }
             mailbox.post(command);
+            entries++;
+        }
+    }
+
+    /** How often somebody began to take part; for {@link #breakOff}. */
+    long entries() {
+        synchronized (starting) {
+            return entries;
         }
     }
 
@@ -48,12 +58,19 @@ final class ElectionThread {
         LockSupport.unpark(thread);
     }
 
-    /** Breaks off what the election thread waits for, and with it the session. */
-    void breakOff() {
-        loop.abortSession();
-        Thread running = thread;
-        if (running != null) {
-            running.interrupt();
+    /**
+     * Breaks off what the election thread waits for, and with it the session, unless somebody began to take part since {@code
+     * entriesSeen}, who may lead by now: nobody may end the session of a leader before its term.
+     */
+    void breakOff(long entriesSeen) {
+        synchronized (starting) {
+            if (entries == entriesSeen) {
+                loop.abortSession();
+                Thread running = thread;
+                if (running != null) {
+                    running.interrupt();
+                }
+            }
         }
     }
 

@@ -80,15 +80,7 @@ public final class LeaderElector implements AutoCloseable {
             if (state == State.STARTED) {
                 return;
             }
-            CandidateRun before = run;
-            CandidateRun next = new CandidateRun();
-            if (before.ended().isDone()) {
-                enter(next);
-            } else {
-                var unused = before.ended().thenRun(() -> enterLater(next));
-            }
-            run = next;
-            state = State.STARTED;
+            begin();
             LOG.info(
                     "[{}] Starting as {} for {} on {}: {}",
                     name(),
@@ -96,6 +88,29 @@ public final class LeaderElector implements AutoCloseable {
                     key(),
                     group.connectionDescription(),
                     group.options());
+        }
+    }
+
+    /** Counts as started before it enters the election, so that nobody takes the election for deserted. */
+    private void begin() {
+        CandidateRun before = run;
+        CandidateRun next = new CandidateRun();
+        State stateBefore = state;
+        state = State.STARTED;
+        run = next;
+        boolean begun = false;
+        try {
+            if (before.ended().isDone()) {
+                enter(next);
+            } else {
+                var unused = before.ended().thenRun(() -> enterLater(next));
+            }
+            begun = true;
+        } finally {
+            if (!begun) {
+                state = stateBefore;
+                run = before;
+            }
         }
     }
 

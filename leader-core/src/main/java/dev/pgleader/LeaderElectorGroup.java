@@ -249,6 +249,7 @@ public final class LeaderElectorGroup implements AutoCloseable {
 
     private void await(CompletableFuture<Void> left, Collection<LeaderElector> leaving, Duration budget)
             throws InterruptedException {
+        long entries = thread.entries();
         boolean allLeave = electors().stream().allMatch(LeaderElector::isStopped);
         if (allLeave) {
             loop.breakOffQueueing();
@@ -261,7 +262,7 @@ public final class LeaderElectorGroup implements AutoCloseable {
             return;
         }
         if (allLeave) {
-            thread.breakOff();
+            thread.breakOff(entries);
         }
         if (!isDone(left, leaving, reserve(budget))) {
             LOG.warn(

@@ -187,8 +187,29 @@ class ElectionThreadTest {
         enter();
         asked.await();
         close();
-        thread.breakOff();
+        thread.breakOff(thread.entries());
         run.ended().get(60, TimeUnit.SECONDS);
         assertThat(hanging.isEnded()).isTrue();
+    }
+
+    /** An elector that was started while others left may lead: two would, if its session were ended first. */
+    @Test
+    void aSessionIsNotBrokenOffIfSomebodyHasBegunToTakePart() throws Exception {
+        CountDownLatch granted = new CountDownLatch(1);
+        ScriptedSession leading = new ScriptedSession(server, call -> {
+            if (call.startsWith("try")) {
+                granted.countDown();
+            }
+        });
+        leading.waitsForReal = true;
+        opens.add(() -> leading);
+        long before = thread.entries();
+        enter();
+        granted.await();
+        thread.breakOff(before);
+        assertThat(leading.isEnded()).isFalse();
+        close();
+        thread.breakOff(thread.entries());
+        run.ended().get(60, TimeUnit.SECONDS);
     }
 }

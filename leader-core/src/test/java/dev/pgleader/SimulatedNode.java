@@ -105,7 +105,9 @@ final class SimulatedNode extends SimulatedHost {
     }
 
     private void breakOff(List<CompletableFuture<Void>> departures) {
-        if (!departures.stream().allMatch(CompletableFuture::isDone)) {
+        // Whoever began to take part in the meantime may lead.
+        boolean deserted = candidates.stream().noneMatch(SimulatedCandidate::isStarted);
+        if (deserted && !departures.stream().allMatch(CompletableFuture::isDone)) {
             loop.abortSession();
             wake();
         }
