@@ -273,6 +273,24 @@ class CandidateStateTest {
         }
     }
 
+    @Test
+    void aTermIsEndingFromItsEndToTheReturnOfItsCallbacks() {
+        assertThat(CandidateState.stopped().isEndingTerm()).isFalse();
+        for (Phase calm : List.of(new Follower(1), new TakingOver(1), new Leader())) {
+            assertThat(new CandidateState(calm, 1, 0, false, false).isEndingTerm())
+                    .isFalse();
+        }
+        for (Phase ending : List.of(new Resigning(1), new Revoking(1, true))) {
+            assertThat(new CandidateState(ending, 1, 0, false, false).isEndingTerm())
+                    .isTrue();
+        }
+    }
+
+    @Test
+    void theLongestCoolDownIs32TimesThePlainOne() {
+        assertThat(CandidateState.longestCoolDown(new Times(7, 1))).isEqualTo(224);
+    }
+
     /** Histories at random; a failure names the seed. */
     @Nested
     class InAnyHistory {

@@ -14,6 +14,7 @@ import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import org.junit.jupiter.api.Nested;
 import org.junit.jupiter.api.Test;
@@ -412,6 +413,39 @@ class ElectionMessagesTest extends ElectionTest {
         assertThat(candidate.leads()).isFalse();
         election.run(Duration.ofMillis(2));
         assertThat(candidate.leads()).isTrue();
+    }
+
+    /** What the next session says and sees is its own. */
+    @Test
+    void aNewSessionBeginsWithNothingToTellAndNobodySeen() {
+        LockKey key = LockKey.of(1);
+        ElectionMessages messages =
+                new ElectionMessages("self", ElectorOptions.builder().build(), 0);
+        messages.tellFree(key, 0);
+        messages.saw(key, new Holder(4711, "pg-leader/one"));
+        assertThat(messages.receive(List.of(new Notification(OPERATOR, "resign bigint:1")), Set.of()))
+                .isFalse();
+        assertThat(messages.isTellingDue(0)).isTrue();
+        messages.forget();
+        assertThat(messages.isTellingDue(0)).isFalse();
+        assertThat(messages.requestersToLookAt(Set.of(key), 0)).isEmpty();
+        assertThat(messages.saw(key, new Holder(4712, "pg-leader/another")).since())
+                .isEmpty();
+    }
+
+    /** A key that was released and taken again isn't free. */
+    @Test
+    void aLockThatIsTakenAgainIsNotToldToBeFree() {
+        LockKey taken = LockKey.of(1);
+        LockKey free = LockKey.of(2);
+        ElectionMessages messages =
+                new ElectionMessages("self", ElectorOptions.builder().build(), 0);
+        messages.tellFree(taken, 0);
+        messages.took(taken);
+        assertThat(messages.isTellingDue(0)).isFalse();
+        messages.tellFree(free, 0);
+        messages.took(taken);
+        assertThat(messages.isTellingDue(0)).isTrue();
     }
 
     @Test

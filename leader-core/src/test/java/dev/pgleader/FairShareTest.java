@@ -103,6 +103,15 @@ class FairShareTest {
         assertThat(share.isRebalanceDue(after(120_000))).isTrue();
     }
 
+    /** A new session counts from the moment in which it finds a key free. */
+    @Test
+    void whatWasFreeBeforeASessionIsNewsToTheNextOne() {
+        assertThat(share.foundFree(keys(0, 2), START)).hasSize(2);
+        assertThat(share.foundFree(keys(0, 2), after(1))).isEmpty();
+        share.forget();
+        assertThat(share.foundFree(keys(0, 2), after(2))).hasSize(2);
+    }
+
     /** As after a rolling restart of three instances, when the last one has come back. */
     @Test
     void threeIntervalsSettleWhatOneOfThreeLeft() {
@@ -129,6 +138,7 @@ class FairShareTest {
         share.surplus(led, 100, 2, now);
         for (int doublings = 1; doublings < 5; doublings++) {
             now += INTERVAL.toNanos() << (doublings - 1);
+            assertThat(share.isRebalanceDue(now - 1)).isFalse();
             assertThat(share.isRebalanceDue(now)).isTrue();
             share.surplus(led, 100, 2, now);
         }
