@@ -4,6 +4,7 @@ import static dev.pgleader.TestCandidate.PATIENCE;
 import static dev.pgleader.TestCandidate.freshKeyBits;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.pgleader.lock.ConnectionSource;
 import dev.pgleader.lock.LockKey;
@@ -39,25 +40,29 @@ class PoorProcessTest {
     private final PostgresServer server = PostgresServer.shared();
     private final long bits = freshKeyBits();
     private final LockTable locks = new LockTable(server, PostgresServer.DEFAULT_DATABASE);
-    private final JavaProcess process = JavaProcess.builder(PoorProcess.class)
-            .asOrdinaryUser()
-            .jvmOption("-Xmx40m")
-            .systemProperty("pgleader.log", "OFF")
-            .arguments(
-                    server.url(PostgresServer.DEFAULT_DATABASE),
-                    server.superuser(),
-                    server.superuserPassword(),
-                    Long.toString(bits))
-            .start();
+    private JavaProcess process;
 
     @BeforeEach
-    void awaitReady() {
+    void start() {
+        assumeTrue(JavaProcess.canBeLimited(), "setpriv and prlimit (util-linux) can't be used here");
+        process = JavaProcess.builder(PoorProcess.class)
+                .asOrdinaryUser()
+                .jvmOption("-Xmx40m")
+                .systemProperty("pgleader.log", "OFF")
+                .arguments(
+                        server.url(PostgresServer.DEFAULT_DATABASE),
+                        server.superuser(),
+                        server.superuserPassword(),
+                        Long.toString(bits))
+                .start();
         process.awaitLine("^ready", PATIENCE);
     }
 
     @AfterEach
     void close() throws Exception {
-        process.close();
+        if (process != null) {
+            process.close();
+        }
         locks.close();
     }
 

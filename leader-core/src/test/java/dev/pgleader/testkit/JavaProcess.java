@@ -79,6 +79,18 @@ public final class JavaProcess implements AutoCloseable {
         exitWithParent(ignored -> {});
     }
 
+    /** Tells whether {@link Builder#asOrdinaryUser()} and {@link #limit} work on this machine. */
+    public static boolean canBeLimited() {
+        List<String> command = new ArrayList<>(UnprivilegedUser.launcherThatReadsAll());
+        command.addAll(List.of("prlimit", "--nofile=64:", "true"));
+        try {
+            Command.run(command);
+            return true;
+        } catch (IOException e) {
+            return false;
+        }
+    }
+
     public long pid() {
         return process.pid();
     }
