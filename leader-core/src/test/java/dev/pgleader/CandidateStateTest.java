@@ -66,7 +66,7 @@ class CandidateStateTest {
                 lock taken      | leader, term 8, begin  | leader, term 8, begin | !                         | !
                 taken for later | taking over @1005      | taking over @1005     | !                         | !
                 lock lost       | .                      | .                     | follower @1000            | .
-                step down       | follower @1002         | .                     | follower @1002, release    | .
+                step down       | follower @1002         | .                     | follower @1002, release   | .
                 start failed    | .                      | .                     | .                         | .
                 old start failed| .                      | .                     | .                         | .
                 started         | .                      | .                     | .                         | .
@@ -75,8 +75,8 @@ class CandidateStateTest {
                 old drained     | .                      | .                     | .                         | .
                 pause           | paused follower @1000  | paused follower @1009 | paused follower @1000, release | paused stopped
                 resume          | .                      | .                     | .                         | .
-                close           | closing stopped         | closing stopped        | closing stopped, release    | closing stopped
-                close in 3      | closing stopped        | closing stopped       | closing stopped, release     | closing stopped
+                close           | closing stopped        | closing stopped       | closing stopped, release  | closing stopped
+                close in 3      | closing stopped        | closing stopped       | closing stopped, release  | closing stopped
                 tick            | .                      | .                     | .                         | .
                 tick when due   | .                      | .                     | leader, term 8, begin     | .
                 """;

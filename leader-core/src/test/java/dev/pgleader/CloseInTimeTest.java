@@ -23,7 +23,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** R22: how long an orderly end takes at the most, with the default options; Kubernetes kills after 30 s. */
+/** R20: how long an orderly end takes at the most, with the default options; Kubernetes kills after 30 s. */
 @Timeout(300)
 class CloseInTimeTest {
 

@@ -27,7 +27,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
 /**
- * R15, R16, N04: a real process whose heap is full, that gets no thread or no file for a while. When the shortage is over it competes
+ * R15, R16: a real process whose heap is full, that gets no thread or no file for a while. When the shortage is over it competes
  * again, and each term's callbacks have come, once and in order.
  */
 @Timeout(300)

@@ -144,12 +144,15 @@ final class ScriptedSession implements LockSession {
 
     @Override
     public boolean waitInQueue(LockKey key, Duration longest) throws LockSessionException, LockTableFullException {
+        String call = "queue " + key + " for " + longest.toMillis() + " ms";
+        if (failed) {
+            refuseIfEnded(call);
+        }
         if (ended) {
             // Another thread may break the wait off just before it begins, or in this moment.
             throw new LockSessionException(LockSessionException.Fault.CONNECTION_LOST, "aborted");
         }
-        journal.accept("queue " + key + " for " + longest.toMillis() + " ms");
-        onRoundTrip.run();
+        record(call);
         if (held.contains(key)) {
             throw new AssertionError("Waits for " + key + ", which the session holds already");
         }
@@ -279,6 +282,10 @@ final class ScriptedSession implements LockSession {
 
     private void begin(String call) {
         refuseIfEnded(call);
+        record(call);
+    }
+
+    private void record(String call) {
         journal.accept(call);
         onRoundTrip.run();
     }

@@ -34,7 +34,7 @@ final class Pools {
         LentConnection.attempt("use", () -> fail(handle));
         LentConnection.attempt("close", handle::close);
         if (!agroals) {
-            LentConnection.attempt("flush", () -> Agroal.flushIdle(dataSource));
+            LentConnection.attempt("flush", () -> Agroal.flushAll(dataSource));
         }
     }
 
@@ -77,8 +77,11 @@ final class Pools {
             handler.getClass().getMethod("setFlushOnly").invoke(handler);
         }
 
-        /** A handle that another wrapper hides can't be marked: all that nobody uses end, soon after this. */
-        static void flushIdle(DataSource dataSource) throws ReflectiveOperationException, SQLException {
+        /**
+         * A handle that another wrapper hides can't be marked. So all of the pool's connections are renewed soon after this: those
+         * that nobody uses at once, the others when they come back, since the dead one may have been lent meanwhile.
+         */
+        static void flushAll(DataSource dataSource) throws ReflectiveOperationException, SQLException {
             if (!PRESENT) {
                 return;
             }
@@ -89,7 +92,7 @@ final class Pools {
                         type.getMethod("flush", mode)
                                 .invoke(
                                         dataSource.unwrap(type),
-                                        mode.getField("IDLE").get(null));
+                                        mode.getField("GRACEFUL").get(null));
                     }
                 }
             }

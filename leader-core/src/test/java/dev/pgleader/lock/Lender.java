@@ -50,6 +50,9 @@ enum Lender {
     /** How long a pool lets somebody wait for a connection. */
     private static final Duration PATIENCE = Duration.ofSeconds(10);
 
+    /** Agroal doesn't wake who waits for a connection when one is flushed: it goes on after this. */
+    private static final Duration AGROAL_PATIENCE = Duration.ofSeconds(2);
+
     /** A DataSource and how to end it. */
     record Open(DataSource dataSource, End end) implements AutoCloseable {
         @Override
@@ -108,7 +111,7 @@ enum Lender {
     private static Open agroal(String url, int size) throws Exception {
         AgroalDataSource pool = AgroalDataSource.from(new AgroalDataSourceConfigurationSupplier()
                 .connectionPoolConfiguration(config -> config.maxSize(size)
-                        .acquisitionTimeout(PATIENCE)
+                        .acquisitionTimeout(AGROAL_PATIENCE)
                         .connectionFactoryConfiguration(factory -> factory.jdbcUrl(url))));
         return new Open(pool, pool::close);
     }
@@ -207,7 +210,7 @@ enum Lender {
         return new Open(dataSource, () -> {});
     }
 
-    private static DataSource routing(DataSource inner) {
+    static DataSource routing(DataSource inner) {
         AbstractRoutingDataSource routing = new AbstractRoutingDataSource() {
             @Override
             protected Object determineCurrentLookupKey() {

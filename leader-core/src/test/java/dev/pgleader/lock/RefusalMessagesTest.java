@@ -22,7 +22,6 @@ import java.sql.SQLException;
 import java.time.Duration;
 import java.util.LinkedHashSet;
 import java.util.List;
-import java.util.Map;
 import java.util.Set;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
@@ -39,7 +38,6 @@ import org.springframework.jdbc.datasource.DataSourceTransactionManager;
 import org.springframework.jdbc.datasource.DelegatingDataSource;
 import org.springframework.jdbc.datasource.SingleConnectionDataSource;
 import org.springframework.jdbc.datasource.TransactionAwareDataSourceProxy;
-import org.springframework.jdbc.datasource.lookup.AbstractRoutingDataSource;
 import org.springframework.transaction.support.TransactionTemplate;
 
 /**
@@ -217,16 +215,8 @@ class RefusalMessagesTest {
     }
 
     private static String warningOfRouting(DataSource inner) throws SQLException {
-        AbstractRoutingDataSource routing = new AbstractRoutingDataSource() {
-            @Override
-            protected Object determineCurrentLookupKey() {
-                return "only";
-            }
-        };
-        routing.setTargetDataSources(Map.of("only", inner));
-        routing.afterPropertiesSet();
         try (LogCapture log = LogCapture.of(Sharing.class, Level.WARN)) {
-            AdvisoryLocks.on(routing).tryRunLocked(KEY, connection -> true);
+            AdvisoryLocks.on(Lender.routing(inner)).tryRunLocked(KEY, connection -> true);
             return log.events().get(0).message();
         }
     }

@@ -13,7 +13,6 @@ import java.sql.Connection;
 import java.sql.SQLException;
 import java.time.Duration;
 import java.util.List;
-import java.util.Map;
 import javax.sql.DataSource;
 import net.ttddyy.dsproxy.support.ProxyDataSourceBuilder;
 import org.junit.jupiter.api.AfterAll;
@@ -27,7 +26,6 @@ import org.springframework.jdbc.datasource.DataSourceTransactionManager;
 import org.springframework.jdbc.datasource.DelegatingDataSource;
 import org.springframework.jdbc.datasource.SingleConnectionDataSource;
 import org.springframework.jdbc.datasource.TransactionAwareDataSourceProxy;
-import org.springframework.jdbc.datasource.lookup.AbstractRoutingDataSource;
 import org.springframework.transaction.support.TransactionTemplate;
 
 /** DataSources that would let somebody else use the session of a lock. */
@@ -167,14 +165,7 @@ class SharingTest {
     @DisplayName("N05: a DataSource that may lead elsewhere each time is told, once")
     @Test
     void routing() throws Exception {
-        AbstractRoutingDataSource routing = new AbstractRoutingDataSource() {
-            @Override
-            protected Object determineCurrentLookupKey() {
-                return "only";
-            }
-        };
-        routing.setTargetDataSources(Map.of("only", server.dataSource()));
-        routing.afterPropertiesSet();
+        DataSource routing = Lender.routing(server.dataSource());
         try (LogCapture log = LogCapture.of(Sharing.class, Level.WARN)) {
             assertThat(ran(routing)).isTrue();
             assertThat(ran(routing)).isTrue();

@@ -2,22 +2,31 @@ package dev.pgleader.lock;
 
 import static dev.pgleader.lock.LenderDatabase.await;
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.assertj.core.api.Assertions.catchThrowable;
 
 import dev.pgleader.testkit.PostgresServer;
+import dev.pgleader.testkit.Sql;
+import java.lang.reflect.Proxy;
+import java.sql.Connection;
 import java.sql.SQLException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.Stream;
+import javax.sql.DataSource;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.DisplayName;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.MethodSource;
+import org.springframework.jdbc.datasource.DelegatingDataSource;
 
 /** Each wrapper around pools other than the one that it has in {@link LenderContractTest}. */
 @Timeout(120)
@@ -74,6 +83,57 @@ class WrappedPoolTest {
                 awaitWhole(open, settings);
             }
         }
+    }
+
+    @DisplayName("N05: a dead connection that Agroal lends before it has flushed goes as soon as it comes back")
+    @Test
+    void lentBeforeTheFlush() throws Exception {
+        try (Lender.Open open = Lender.AGROAL.open(database.url(), 2)) {
+            DataSource pool = open.dataSource();
+            String settings = LenderDatabase.settings(open);
+            AtomicReference<Connection> lent = new AtomicReference<>();
+            AtomicInteger idle = new AtomicInteger();
+            // As if another thread borrowed in the moment in which the handle is closed.
+            DataSource quick = new DelegatingDataSource(pool) {
+                @Override
+                public Connection getConnection() throws SQLException {
+                    Connection used = pool.getConnection();
+                    try (Connection other = pool.getConnection()) {
+                        idle.set(Sql.backendPid(other));
+                    }
+                    return closing(used, () -> {
+                        Connection other = pool.getConnection();
+                        used.close();
+                        lent.set(pool.getConnection());
+                        other.close();
+                    });
+                }
+            };
+            assertThatExceptionOfType(LockLostException.class)
+                    .isThrownBy(() -> AdvisoryLocks.on(quick)
+                            .tryRunLocked(key, connection -> Mess.SESSION_IS_ENDED.make(SERVER, connection, false)));
+            assertThat(lent.get().isValid(1)).isFalse();
+            await().until(() -> database.table().session(idle.get()).isEmpty());
+            lent.get().close();
+            await().ignoreExceptions().untilAsserted(() -> database.assertWhole(open, 2, settings, key));
+        }
+    }
+
+    private interface Close {
+        void run() throws SQLException;
+    }
+
+    private static Connection closing(Connection connection, Close close) {
+        return (Connection) Proxy.newProxyInstance(
+                WrappedPoolTest.class.getClassLoader(),
+                new Class<?>[] {Connection.class},
+                (proxy, method, arguments) -> {
+                    if (method.getName().equals("close")) {
+                        close.run();
+                        return null;
+                    }
+                    return method.invoke(connection, arguments);
+                });
     }
 
     private static List<Mess> messes() {

@@ -8,7 +8,7 @@ let help = new Map();
 export async function load(list) {
   const page = await (await fetch('docs/lab.md')).text();
   const table = page.split('## What the buttons do')[1].split('\n## ')[0];
-  const rows = table.split('\n').map(line => ROW.exec(line)).filter(row => row && row[1] !== 'button').slice(0);
+  const rows = table.split('\n').map(line => ROW.exec(line)).filter(row => row && row[1] !== 'button');
   help = new Map(rows.map(([, buttons, text]) => [buttons.trim(), plain(text)]));
   for (const [buttons, text] of help) {
     const term = document.createElement('dt');
