@@ -467,7 +467,8 @@ final class ElectionLoop {
 
     // ---- time
 
-    private long now() {
+    /** By the election's ticker; for any thread. */
+    long now() {
         return surroundings.ticker().nanos();
     }
 

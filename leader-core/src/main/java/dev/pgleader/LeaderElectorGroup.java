@@ -76,7 +76,7 @@ public final class LeaderElectorGroup implements AutoCloseable {
                 instanceId,
                 options,
                 builder.spread,
-                new ElectionLoop.Surroundings(sessions, Ticker.SYSTEM, new SplittableRandom(), Backoff.of(options)),
+                new ElectionLoop.Surroundings(sessions, builder.ticker, new SplittableRandom(), Backoff.of(options)),
                 mailbox);
         this.thread = new ElectionThread(name, loop, mailbox);
         this.requests = new ElectionRequests(loop, mailbox);
@@ -182,7 +182,7 @@ public final class LeaderElectorGroup implements AutoCloseable {
     }
 
     LeaderStatus status(Candidate candidate, boolean isStarted) {
-        return StatusReport.of(candidate, instanceId, isStarted, loop, Ticker.SYSTEM.nanos());
+        return StatusReport.of(candidate, instanceId, isStarted, loop);
     }
 
     String connectionDescription() {
@@ -331,6 +331,7 @@ public final class LeaderElectorGroup implements AutoCloseable {
         private @Nullable Executor callbackExecutor;
         private @Nullable Spread spread;
         private ElectorOptions options = ElectorOptions.defaults();
+        private Ticker ticker = Ticker.SYSTEM;
 
         Builder() {}
 
@@ -395,6 +396,12 @@ public final class LeaderElectorGroup implements AutoCloseable {
         /** Has the leaderships settle evenly over the instances; by default the first instance that comes takes all. */
         public Builder spread(Spread value) {
             spread = value;
+            return this;
+        }
+
+        /** For tests of what a suspended machine does: the clocks of the election. */
+        Builder ticker(Ticker value) {
+            ticker = value;
             return this;
         }
 

@@ -10,7 +10,8 @@ final class StatusReport {
 
     private StatusReport() {}
 
-    static LeaderStatus of(Candidate candidate, String instanceId, boolean isStarted, ElectionLoop loop, long now) {
+    static LeaderStatus of(Candidate candidate, String instanceId, boolean isStarted, ElectionLoop loop) {
+        long now = loop.now();
         Candidate.Standing standing = candidate.standing();
         SessionKeeper.View view = loop.view();
         LeaderStatus.Role role = role(standing, isStarted);

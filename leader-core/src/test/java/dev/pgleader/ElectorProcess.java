@@ -60,10 +60,10 @@ final class ElectorProcess {
     }
 
     public static void main(String[] args) throws InterruptedException {
-        LeaderElector elector = LeaderElector.builder()
+        LeaderElectorGroup group = LeaderElectorGroup.builder()
                 .connectTo(ConnectionSource.of(args[0], args[1], args[2]))
-                .key(LockKey.of(Long.parseLong(args[3])))
                 .instanceId(args[4])
+                .ticker(Suspension.ticker())
                 .options(ElectorOptions.builder()
                         .leaseDuration(Duration.parse(args[5]))
                         .safetyMargin(Duration.parse(args[6]))
@@ -73,6 +73,8 @@ final class ElectorProcess {
                         .takeoverDelay(takeoverDelay(args[10]))
                         .unenforcedLeaseAccepted(Boolean.parseBoolean(args[11]))
                         .build())
+                .build();
+        LeaderElector elector = group.elector(LockKey.of(Long.parseLong(args[3])))
                 .listener(new LeadershipListener() {
                     @Override
                     public void onElected(Leadership leadership) {
@@ -92,7 +94,7 @@ final class ElectorProcess {
                 case "resign" -> {
                     var unused = elector.resign();
                 }
-                case "close" -> elector.close();
+                case "close" -> group.close();
                 case "ask-to-resign" -> {
                     // It fails while there is no session, which is a part of the game.
                     var unused = elector.requestResignation();
