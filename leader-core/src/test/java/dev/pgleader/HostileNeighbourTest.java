@@ -83,9 +83,10 @@ class HostileNeighbourTest {
     }
 
     @AfterEach
-    void close() {
+    void close() throws SQLException {
         first.close();
         second.close();
+        server.execute("SELECT pg_notification_queue_usage()");
     }
 
     @Test
@@ -107,6 +108,7 @@ class HostileNeighbourTest {
 
     /** A hand-over, and for all the time somebody leads and is checked. */
     private void assertLeadsOnWhile(NotificationQueue queue) {
+        List<Integer> sessions = List.of(first.backendPid(), second.backendPid());
         long begin = System.nanoTime();
         try (OverlapWatch watch = new OverlapWatch(first, second)) {
             first.elector().resign().join();
@@ -132,6 +134,9 @@ class HostileNeighbourTest {
             assertThat(handOver).isLessThan(LONGEST_HAND_OVER);
             assertThat(led + (double) (electedAt - begin) / (last - begin)).isGreaterThan(LEAST_SHARE_LED);
             assertThat(second.events()).as("terms").hasSize(1);
+            assertThat(List.of(first.backendPid(), second.backendPid()))
+                    .as("sessions")
+                    .isEqualTo(sessions);
             watch.assertNeverTwo();
         }
     }

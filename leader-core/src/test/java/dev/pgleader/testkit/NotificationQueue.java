@@ -8,7 +8,7 @@ import java.time.Duration;
 
 /**
  * Ways in which sessions of one database keep those of all others from notifying, since a server has a single queue for all.
- * Closing gives the queue back.
+ * Closing gives the queue back; a full one stays so until somebody asks how full it is.
  */
 public final class NotificationQueue implements AutoCloseable {
 
