@@ -2,18 +2,19 @@ package dev.pgleader;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.pgleader.testkit.JavaProcess;
+import dev.pgleader.SoakNode.Led;
 import dev.pgleader.testkit.LockTable;
+import dev.pgleader.testkit.NotificationQueue;
+import dev.pgleader.testkit.PgBouncer;
+import dev.pgleader.testkit.PgBouncer.PoolMode;
 import dev.pgleader.testkit.PostgresServer;
 import dev.pgleader.testkit.PostgresServer.ShutdownMode;
-import dev.pgleader.testkit.TcpProxy;
 import dev.pgleader.testkit.TcpProxy.Direction;
 import dev.pgleader.testkit.TcpProxy.Flow;
 import java.sql.SQLException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Comparator;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -21,18 +22,20 @@ import java.util.Random;
 import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
-import java.util.function.Consumer;
+import java.util.function.Predicate;
+import java.util.stream.IntStream;
+import org.jspecify.annotations.Nullable;
 
 /**
- * Some electors in JVMs of their own, each behind a network of its own, on a server that has to put up with as much as they: in
- * bursts, faults strike at random; then all is healed, and somebody has to lead within the bound. At no time may two lead.
+ * Some electors in JVMs of their own, each behind a network of its own, one of them over TLS and one behind PgBouncer where that
+ * is installed, on a server that has to put up with as much as they, and with a stranger besides: in bursts, faults strike at
+ * random; then all is healed, and somebody has to lead within the bound. At no time may two lead.
  *
  * <p>A session that is terminated or reset frees its lock at once, whether or not its leader hears of it in the same moment. So
- * every takeover waits out the lease here, but that after an orderly release: then there are never two leaders, whatever happens.
+ * every takeover waits out the lease here: then there are never two leaders, whatever happens.
  */
 final class FaultSoak implements AutoCloseable {
 
-    private static final int NODES = 4;
     private static final Duration PATIENCE = Duration.ofSeconds(60);
 
     static final ElectorOptions OPTIONS = ElectorOptions.builder()
@@ -55,51 +58,110 @@ final class FaultSoak implements AutoCloseable {
             .plus(OPTIONS.retryInterval().multipliedBy(3))
             .plusSeconds(20);
 
-    /** A time in which a node led, in {@link System#nanoTime()}. */
-    record Led(String node, long term, long from, long to) {}
-
-    private static final class Node {
-        final String id;
-        final TcpProxy network;
-        JavaProcess process;
-        boolean cutOff;
-        boolean stopped;
-
-        Node(String id, TcpProxy network, JavaProcess process) {
-            this.id = id;
-            this.network = network;
-            this.process = process;
-        }
-
-        boolean isReachable() {
-            return !cutOff && !stopped;
-        }
-
-        String sessionPrefix() {
-            return "pg-leader/" + id + ".";
-        }
+    private interface Action {
+        void on(SoakNode node) throws SQLException;
     }
+
+    /**
+     * @param weight how often it strikes, compared with the others
+     * @param possible whether it makes sense for a node now
+     */
+    private record Fault(String name, int weight, Predicate<SoakNode> possible, Action action) {}
 
     private final Random random;
     private final long bits = TestCandidate.freshKeyBits();
-    private final PostgresServer server = PostgresServer.launch();
-    private final List<Node> nodes = new ArrayList<>();
-    private final List<Led> led = new ArrayList<>();
-    private final Map<String, Integer> faults = new TreeMap<>();
+    private final PostgresServer server = PostgresServer.builder().tls().launch();
+    private final boolean queueIsSmall;
+    private final @Nullable PgBouncer pooler;
+    private final Stranger stranger;
+    private final List<SoakNode> nodes;
+    private final List<Fault> faults = faults();
+    private final Map<String, Integer> struck = new TreeMap<>();
     private final List<Long> recoveries = new ArrayList<>();
-    private int started;
     private boolean serverTouched;
+    private @Nullable NotificationQueue queue;
 
-    FaultSoak(long seed) {
+    FaultSoak(long seed) throws SQLException {
         random = new Random(seed);
-        for (int i = 0; i < NODES; i++) {
-            TcpProxy network = new TcpProxy(server.port());
-            nodes.add(new Node("node-" + i, network, start(network, "node-" + i)));
-        }
+        queueIsSmall = NotificationQueue.shrink(server);
+        stranger = new Stranger(server, bits);
+        pooler = PgBouncer.available()
+                ? PgBouncer.before(server).poolMode(PoolMode.SESSION).launch()
+                : null;
+        nodes = List.of(
+                node("direct", server.port(), Map.of()),
+                node("tls", server.port(), Map.of("sslmode", "require")),
+                node("pooled", pooler == null ? server.port() : pooler.port(), Map.of()),
+                node("direct-2", server.port(), Map.of()));
     }
 
-    private JavaProcess start(TcpProxy network, String id) {
-        return ElectorProcess.start(server, network.port(), bits, id + "." + started++, OPTIONS);
+    private SoakNode node(String id, int port, Map<String, String> urlParameters) {
+        return new SoakNode(id, server, port, urlParameters, OPTIONS, bits);
+    }
+
+    private List<Fault> faults() {
+        Duration tooLate = OPTIONS.healthCheckTimeout().plusMillis(200);
+        return List.of(
+                new Fault("terminate the leader's session", 2, any -> true, any -> terminateLeader()),
+                new Fault(
+                        "swallow both directions",
+                        1,
+                        any -> true,
+                        node -> node.cutOff(network -> network.all().flow(Flow.SWALLOW))),
+                new Fault(
+                        "swallow answers",
+                        1,
+                        any -> true,
+                        node -> node.cutOff(network -> network.all().flow(Direction.SERVER_TO_CLIENT, Flow.SWALLOW))),
+                new Fault(
+                        "swallow questions",
+                        1,
+                        any -> true,
+                        node -> node.cutOff(network -> network.all().flow(Direction.CLIENT_TO_SERVER, Flow.SWALLOW))),
+                new Fault(
+                        "hold, then deliver",
+                        1,
+                        any -> true,
+                        node -> node.cutOff(network -> network.all().flow(Flow.HOLD))),
+                new Fault(
+                        "delay answers past the timeout",
+                        1,
+                        any -> true,
+                        node -> node.cutOff(network -> network.all().delay(Direction.SERVER_TO_CLIENT, tooLate))),
+                new Fault("reset connections", 1, any -> true, SoakNode::reset),
+                new Fault("close connections", 1, any -> true, SoakNode::cut),
+                new Fault("SIGSTOP", 2, SoakNode::runs, SoakNode::stop),
+                new Fault("suspend", 2, SoakNode::runs, SoakNode::suspend),
+                new Fault("kill -9 and start again", 2, any -> true, SoakNode::replace),
+                new Fault("resign", 1, SoakNode::runs, node -> node.tell("resign")),
+                new Fault("ask the leader to resign", 1, SoakNode::runs, node -> node.tell("ask-to-resign")),
+                new Fault("a stranger forges notices", 2, any -> true, any -> stranger.forge()),
+                new Fault("a stranger takes the lock when it's free", 1, any -> true, any -> stranger.grab()),
+                new Fault("fill the notification queue", 1, any -> queueIsSmall && serverIsUntouched(), any -> {
+                    serverTouched = true;
+                    queue = NotificationQueue.full(server);
+                }),
+                new Fault("a commit holds the notification queue", 1, any -> serverIsUntouched(), any -> {
+                    serverTouched = true;
+                    queue = NotificationQueue.heldUp(server);
+                }),
+                new Fault("restart the server, fast", 1, any -> serverIsUntouched(), any -> {
+                    serverTouched = true;
+                    server.restart(ShutdownMode.FAST);
+                }),
+                new Fault("restart the server, immediate", 1, any -> serverIsUntouched(), any -> {
+                    serverTouched = true;
+                    server.restart(ShutdownMode.IMMEDIATE);
+                }),
+                new Fault("kill -9 the server", 1, any -> serverIsUntouched(), any -> {
+                    serverTouched = true;
+                    server.killPostmaster();
+                    server.start();
+                }));
+    }
+
+    private boolean serverIsUntouched() {
+        return !serverTouched;
     }
 
     /** Runs for this long, and on a slow machine longer, until so many faults have been made; checks all along. */
@@ -107,7 +169,7 @@ final class FaultSoak implements AutoCloseable {
         long end = System.nanoTime() + duration.toNanos();
         awaitLeader(System.nanoTime());
         while (System.nanoTime() - end < 0 || faultCount() < leastFaults) {
-            int burst = 1 + random.nextInt(7);
+            int burst = 1 + random.nextInt(12);
             for (int i = 0; i < burst; i++) {
                 strike();
                 pause(random.nextInt(400));
@@ -131,75 +193,14 @@ final class FaultSoak implements AutoCloseable {
     }
 
     private void strike() throws SQLException {
-        Node node = nodes.get(random.nextInt(nodes.size()));
-        switch (random.nextInt(17)) {
-            case 0, 1 -> terminateLeader();
-            case 2 ->
-                does(
-                        "swallow both directions",
-                        () -> cutOff(node, network -> network.all().flow(Flow.SWALLOW)));
-            case 3 ->
-                does(
-                        "swallow answers",
-                        () -> cutOff(node, network -> network.all().flow(Direction.SERVER_TO_CLIENT, Flow.SWALLOW)));
-            case 4 ->
-                does(
-                        "swallow questions",
-                        () -> cutOff(node, network -> network.all().flow(Direction.CLIENT_TO_SERVER, Flow.SWALLOW)));
-            case 5 ->
-                does(
-                        "hold, then deliver",
-                        () -> cutOff(node, network -> network.all().flow(Flow.HOLD)));
-            case 6 -> does("reset connections", node.network::reset);
-            case 7 -> does("close connections", node.network::cut);
-            case 8 ->
-                does(
-                        "delay answers past the timeout",
-                        () -> cutOff(
-                                node,
-                                network -> network.all()
-                                        .delay(
-                                                Direction.SERVER_TO_CLIENT,
-                                                OPTIONS.healthCheckTimeout().plusMillis(200))));
-            case 9, 10 -> {
-                if (!node.stopped) {
-                    does("SIGSTOP", node.process::pause);
-                    node.stopped = true;
-                }
-            }
-            case 11, 12 -> does("kill -9 and start again", () -> replace(node));
-            case 13 -> {
-                if (!node.stopped) {
-                    does("resign", () -> node.process.sendLine("resign"));
-                }
-            }
-            case 14 -> {
-                if (!node.stopped) {
-                    does("ask the leader to resign", () -> node.process.sendLine("ask-to-resign"));
-                }
-            }
-            case 15 -> {
-                if (!serverTouched) {
-                    serverTouched = true;
-                    ShutdownMode mode = random.nextBoolean() ? ShutdownMode.FAST : ShutdownMode.IMMEDIATE;
-                    does("restart the server, " + mode.name().toLowerCase(Locale.ROOT), () -> server.restart(mode));
-                }
-            }
-            default -> {
-                if (!serverTouched) {
-                    serverTouched = true;
-                    does("kill -9 the server", () -> {
-                        server.killPostmaster();
-                        server.start();
-                    });
-                }
-            }
-        }
-    }
-
-    private void does(String fault, Runnable action) {
-        action.run();
-        faults.merge(fault, 1, Integer::sum);
+        SoakNode node = nodes.get(random.nextInt(nodes.size()));
+        List<Fault> possible = faults.stream()
+                .filter(fault -> fault.possible.test(node))
+                .flatMap(fault -> IntStream.range(0, fault.weight).mapToObj(i -> fault))
+                .toList();
+        Fault fault = possible.get(random.nextInt(possible.size()));
+        fault.action.on(node);
+        struck.merge(fault.name, 1, Integer::sum);
     }
 
     private void terminateLeader() throws SQLException {
@@ -208,52 +209,45 @@ final class FaultSoak implements AutoCloseable {
                 String holder = locks.session(pid)
                         .map(LockTable.Session::applicationName)
                         .orElse("");
-                if (nodes.stream().anyMatch(node -> node.isReachable() && holder.startsWith(node.sessionPrefix()))) {
+                if (nodes.stream().anyMatch(node -> node.isReachableAs(holder))) {
                     server.terminateBackend(pid);
-                    faults.merge("terminate the leader's session", 1, Integer::sum);
                 }
             }
         }
     }
 
-    private static void cutOff(Node node, Consumer<TcpProxy> how) {
-        node.cutOff = true;
-        how.accept(node.network);
-    }
-
-    private void replace(Node node) {
-        collect(node);
-        node.process.kill();
-        node.process.close();
-        node.stopped = false;
-        node.process = start(node.network, node.id);
-    }
-
-    private void heal() {
-        for (Node node : nodes) {
-            if (node.cutOff) {
-                // What was swallowed can't be delivered, so these connections end; the client may still wait for them.
-                node.network.existing().delay(Direction.SERVER_TO_CLIENT, Duration.ZERO);
-                node.network.cut();
-                node.network.future().flow(Flow.PASS);
-                node.network.future().delay(Direction.SERVER_TO_CLIENT, Duration.ZERO);
-                node.cutOff = false;
-            }
-            if (node.stopped) {
-                node.process.resume();
-                node.stopped = false;
+    private void heal() throws SQLException {
+        if (queue != null) {
+            queue.close();
+            queue = null;
+        }
+        stranger.letGo();
+        for (SoakNode node : nodes) {
+            // In either order: it sees the end of its session at once, or goes on for a while with a session that is
+            // gone.
+            if (random.nextBoolean()) {
+                node.reconnect();
+                node.goOn();
+            } else {
+                node.goOn();
+                pause(random.nextInt(100));
+                node.reconnect();
             }
         }
         serverTouched = false;
     }
 
+    private List<Led> led() {
+        List<Led> all = new ArrayList<>();
+        nodes.forEach(node -> all.addAll(node.collect()));
+        all.sort(Comparator.comparingLong(Led::from));
+        return all;
+    }
+
     /** Returns how long it took, in microseconds, until somebody led after {@code since}. */
     private long awaitLeader(long since) {
         while (true) {
-            for (Node node : nodes) {
-                collect(node);
-            }
-            for (Led each : led) {
+            for (Led each : led()) {
                 if (each.to() - since > 0) {
                     return TimeUnit.NANOSECONDS.toMicros(Math.max(0, each.from() - since));
                 }
@@ -265,25 +259,8 @@ final class FaultSoak implements AutoCloseable {
         }
     }
 
-    /** Reads what a node has told; the last word on each term counts. */
-    private void collect(Node node) {
-        Map<Long, Led> latest = new HashMap<>();
-        for (JavaProcess.Line line : node.process.lines()) {
-            String[] words = line.text().split(" ", -1);
-            if (words[0].equals("led")) {
-                long term = Long.parseLong(words[1]);
-                latest.put(
-                        term,
-                        new Led(node.process.toString(), term, Long.parseLong(words[2]), Long.parseLong(words[3])));
-            }
-        }
-        led.removeIf(each -> each.node().equals(node.process.toString()));
-        led.addAll(latest.values());
-    }
-
     void assertNeverTwo() {
-        List<Led> byTime =
-                led.stream().sorted(Comparator.comparingLong(Led::from)).toList();
+        List<Led> byTime = led();
         for (int i = 1; i < byTime.size(); i++) {
             Led before = byTime.get(i - 1);
             Led after = byTime.get(i);
@@ -294,11 +271,11 @@ final class FaultSoak implements AutoCloseable {
     }
 
     int faultCount() {
-        return faults.values().stream().mapToInt(Integer::intValue).sum();
+        return struck.values().stream().mapToInt(Integer::intValue).sum();
     }
 
     int terms() {
-        return led.size();
+        return led().size();
     }
 
     List<Long> recoveries() {
@@ -306,8 +283,7 @@ final class FaultSoak implements AutoCloseable {
     }
 
     private Duration longestGap() {
-        List<Led> byTime =
-                led.stream().sorted(Comparator.comparingLong(Led::from)).toList();
+        List<Led> byTime = led();
         long longest = 0;
         for (int i = 1; i < byTime.size(); i++) {
             longest = Math.max(longest, byTime.get(i).from() - byTime.get(i - 1).to());
@@ -319,10 +295,16 @@ final class FaultSoak implements AutoCloseable {
     String report(Duration duration) {
         StringBuilder table = new StringBuilder("| | |\n|---|---|\n");
         table.append("| duration | ").append(duration.toMinutes()).append(" min |\n");
-        table.append("| instances | ").append(NODES).append(" JVMs |\n");
+        table.append("| instances | ").append(nodes.size()).append(" JVMs |\n");
+        table.append("| PgBouncer | ")
+                .append(pooler == null ? "isn't installed" : "before one of them")
+                .append(" |\n");
         table.append("| faults injected | ").append(faultCount()).append(" |\n");
-        faults.forEach((fault, count) ->
+        struck.forEach((fault, count) ->
                 table.append("| - ").append(fault).append(" | ").append(count).append(" |\n"));
+        table.append("| notices that the stranger forged | ")
+                .append(stranger.forged())
+                .append(" |\n");
         table.append("| terms | ").append(terms()).append(" |\n");
         table.append("| overlaps of `isLeader()` | 0 |\n");
         Percentiles times = new Percentiles("all healed to somebody leads", recoveries);
@@ -341,9 +323,10 @@ final class FaultSoak implements AutoCloseable {
 
     @Override
     public void close() {
-        for (Node node : nodes) {
-            node.process.close();
-            node.network.close();
+        nodes.forEach(SoakNode::close);
+        stranger.close();
+        if (pooler != null) {
+            pooler.close();
         }
         server.close();
     }
