@@ -159,7 +159,7 @@ class HostileNeighbourTest {
             while (System.nanoTime() - begin < LASTING.toNanos()) {
                 Sql.execute(stranger, "NOTIFY pgleader, '" + forged.get(told % forged.size()) + "'");
                 told++;
-                LockSupport.parkNanos(TimeUnit.SECONDS.toNanos(1) / FORGED_A_SECOND);
+                LockSupport.parkNanos(begin + told * TimeUnit.SECONDS.toNanos(1) / FORGED_A_SECOND - System.nanoTime());
                 assertThat(first.elector().isLeader()).isTrue();
                 for (TestCandidate candidate : List.of(first, second)) {
                     assertThat(candidate.elector().status().knownLeader())

@@ -71,6 +71,7 @@ public final class NotificationQueue implements AutoCloseable {
     /** Holds the queue: a transaction that notified waits in its commit for a standby that doesn't exist. */
     public static NotificationQueue heldUp(PostgresServer server) throws SQLException {
         createDatabase(server);
+        server.execute("SELECT pg_notification_queue_usage()");
         Connection hanging = server.connect(OTHER_DATABASE);
         Sql.execute(hanging, "CREATE TABLE IF NOT EXISTS written (n int)");
         int pid = Sql.backendPid(hanging);

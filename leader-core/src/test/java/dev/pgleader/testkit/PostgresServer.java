@@ -51,12 +51,14 @@ public final class PostgresServer implements AutoCloseable {
     private final Path log;
     private final int port;
     private final boolean tls;
+    private final Map<String, String> environment;
     private final OrphanGuard guard;
     private volatile @Nullable Process postmaster;
     private volatile boolean killed;
 
-    private PostgresServer(boolean tls) throws IOException {
+    private PostgresServer(boolean tls, Map<String, String> environment) throws IOException {
         this.tls = tls;
+        this.environment = Map.copyOf(environment);
         directory = Directories.createTemporary("pgleader-server-");
         data = directory.resolve("data");
         log = directory.resolve("server.log");
@@ -197,7 +199,10 @@ public final class PostgresServer implements AutoCloseable {
             throw new IllegalStateException("the server on port " + port + " is already running");
         }
         try {
-            List<String> postgres = List.of(binaries.program("postgres").toString(), "-D", data.toString());
+            // Not by the environment of this process: what changes the user must not see it.
+            List<String> postgres = new ArrayList<>(List.of("env"));
+            environment.forEach((name, value) -> postgres.add(name + "=" + value));
+            postgres.addAll(List.of(binaries.program("postgres").toString(), "-D", data.toString()));
             Process started = new ProcessBuilder(UnprivilegedUser.command(postgres))
                     .redirectErrorStream(true)
                     .redirectOutput(Redirect.appendTo(log.toFile()))
@@ -320,7 +325,7 @@ public final class PostgresServer implements AutoCloseable {
      */
     public PostgresServer standby() throws SQLException {
         try {
-            PostgresServer standby = new PostgresServer(tls);
+            PostgresServer standby = new PostgresServer(tls, environment);
             try {
                 backup(standby);
                 standby.write("standby.signal", "");
@@ -523,6 +528,7 @@ public final class PostgresServer implements AutoCloseable {
     public static final class Builder {
 
         private final Map<String, String> settings = new LinkedHashMap<>();
+        private Map<String, String> environment = Map.of();
         private final List<String> clients = new ArrayList<>(List.of(LoopbackPorts.HOST));
         private String authentication = "trust";
         private boolean tls;
@@ -549,6 +555,12 @@ public final class PostgresServer implements AutoCloseable {
             return setting("listen_addresses", LoopbackPorts.HOST + "," + network.serverAddress());
         }
 
+        /** Has the server's processes take the time from this clock. */
+        public Builder clock(WallClock clock) {
+            environment = clock.environment();
+            return this;
+        }
+
         /** Listens on IPv6's loopback and on a Unix socket, too; see {@link PostgresServer#unixSocket()}. */
         public Builder everyRoad() {
             everyRoad = true;
@@ -570,7 +582,7 @@ public final class PostgresServer implements AutoCloseable {
         /** Starts the server and returns when it accepts connections. */
         public PostgresServer launch() {
             try {
-                PostgresServer server = new PostgresServer(tls);
+                PostgresServer server = new PostgresServer(tls, environment);
                 try {
                     prepare(server);
                     server.start();
