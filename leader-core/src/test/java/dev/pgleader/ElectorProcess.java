@@ -6,6 +6,9 @@ import dev.pgleader.lock.LockKey;
 import dev.pgleader.testkit.JavaProcess;
 import dev.pgleader.testkit.PostgresServer;
 import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.locks.LockSupport;
 
@@ -47,16 +50,29 @@ final class ElectorProcess {
                         Boolean.toString(options.unenforcedLeaseAccepted()));
     }
 
-    /**
-     * The last moment at which a process was sure to lead in a term, by {@link System#nanoTime()}, as far as it has told.
-     */
+    /** A time in which a process was sure to lead, in {@link System#nanoTime()}. */
+    record Led(long term, long from, long to) {}
+
+    /** The terms of a process in their order, as far as it has told; its last word on each counts. */
+    static List<Led> led(JavaProcess process) {
+        Map<Long, Led> terms = new TreeMap<>();
+        for (JavaProcess.Line line : process.lines()) {
+            String[] words = line.text().split(" ", -1);
+            if (words[0].equals("led")) {
+                long term = Long.parseLong(words[1]);
+                terms.put(term, new Led(term, Long.parseLong(words[2]), Long.parseLong(words[3])));
+            }
+        }
+        return List.copyOf(terms.values());
+    }
+
+    /** The last moment at which a process was sure to lead in a term, as far as it has told. */
     static long lastLed(JavaProcess process, long term) {
-        return process.lines().stream()
-                .map(line -> line.text().split(" ", -1))
-                .filter(words -> words[0].equals("led") && words[1].equals(Long.toString(term)))
-                .mapToLong(words -> Long.parseLong(words[3]))
-                .reduce((earlier, later) -> later)
-                .orElseThrow(() -> new AssertionError(process + " never led in term " + term));
+        return led(process).stream()
+                .filter(each -> each.term() == term)
+                .findFirst()
+                .orElseThrow(() -> new AssertionError(process + " never led in term " + term))
+                .to();
     }
 
     public static void main(String[] args) throws InterruptedException {

@@ -2,7 +2,7 @@ package dev.pgleader;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.pgleader.SoakNode.Led;
+import dev.pgleader.ElectorProcess.Led;
 import dev.pgleader.testkit.LockTable;
 import dev.pgleader.testkit.NotificationQueue;
 import dev.pgleader.testkit.PgBouncer;
@@ -239,7 +239,7 @@ final class FaultSoak implements AutoCloseable {
 
     private List<Led> led() {
         List<Led> all = new ArrayList<>();
-        nodes.forEach(node -> all.addAll(node.collect()));
+        nodes.forEach(node -> all.addAll(node.led()));
         all.sort(Comparator.comparingLong(Led::from));
         return all;
     }

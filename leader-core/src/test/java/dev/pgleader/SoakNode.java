@@ -1,5 +1,6 @@
 package dev.pgleader;
 
+import dev.pgleader.ElectorProcess.Led;
 import dev.pgleader.lock.Credentials;
 import dev.pgleader.testkit.JavaProcess;
 import dev.pgleader.testkit.PostgresServer;
@@ -7,16 +8,13 @@ import dev.pgleader.testkit.TcpProxy;
 import dev.pgleader.testkit.TcpProxy.Direction;
 import dev.pgleader.testkit.TcpProxy.Flow;
 import java.time.Duration;
-import java.util.Collection;
-import java.util.HashMap;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
 import java.util.function.Consumer;
 
 /** An instance of the soak: an elector in a JVM of its own, on a machine and behind a network of its own. */
 final class SoakNode implements AutoCloseable {
-
-    /** A time in which a node led, in {@link System#nanoTime()}. */
-    record Led(String node, long term, long from, long to) {}
 
     private enum Condition {
         RUNS,
@@ -31,7 +29,7 @@ final class SoakNode implements AutoCloseable {
     private final Map<String, String> urlParameters;
     private final TcpProxy network;
     private final Suspension suspension = new Suspension();
-    private final Map<String, Led> led = new HashMap<>();
+    private final List<Led> ledBefore = new ArrayList<>();
     private JavaProcess process;
     private int starts;
     private boolean cutOff;
@@ -102,7 +100,7 @@ final class SoakNode implements AutoCloseable {
 
     void replace() {
         process.kill();
-        collect();
+        ledBefore.addAll(ElectorProcess.led(process));
         process.close();
         condition = Condition.RUNS;
         process = start();
@@ -129,22 +127,16 @@ final class SoakNode implements AutoCloseable {
         }
     }
 
-    /** The times in which it led, as far as it has told; the last word on each term counts. */
-    Collection<Led> collect() {
-        for (JavaProcess.Line line : process.lines()) {
-            String[] words = line.text().split(" ", -1);
-            if (words[0].equals("led")) {
-                String term = process + "." + starts + "." + words[1];
-                led.put(
-                        term,
-                        new Led(
-                                id + "." + (starts - 1),
-                                Long.parseLong(words[1]),
-                                Long.parseLong(words[2]),
-                                Long.parseLong(words[3])));
-            }
-        }
-        return led.values();
+    /** When it led, as far as it has told. */
+    List<Led> led() {
+        List<Led> all = new ArrayList<>(ledBefore);
+        all.addAll(ElectorProcess.led(process));
+        return all;
+    }
+
+    @Override
+    public String toString() {
+        return id;
     }
 
     @Override
