@@ -232,12 +232,12 @@ class LabControlsTest {
     @Test
     void restartOfTheServerEndsAllSessionsAndKeepsTheEntries() {
         RunningLab.until("there is an entry")
-                .until(() -> !lab.query("TABLE lab_entries").isEmpty());
+                .until(() -> !lab.query("TABLE public.lab_entries").isEmpty());
         List<String> started = lab.query("SELECT pg_postmaster_start_time()");
         int port = lab.snapshot().databasePort();
         lab.press("/api/server/restart");
         assertThat(lab.query("SELECT pg_postmaster_start_time()")).isNotEqualTo(started);
-        assertThat(lab.query("TABLE lab_entries")).isNotEmpty();
+        assertThat(lab.query("TABLE public.lab_entries")).isNotEmpty();
         lab.awaitLeader();
         assertThat(lab.snapshot().databasePort()).isEqualTo(port);
     }
@@ -287,7 +287,7 @@ class LabControlsTest {
                 .until(() -> lab.work().stream()
                         .anyMatch(work -> work.outcome() == Outcome.ROLLED_BACK
                                 && work.node().equals(leader)));
-        assertThat(lab.query("SELECT a.id FROM lab_entries a JOIN lab_entries b"
+        assertThat(lab.query("SELECT a.id FROM public.lab_entries a JOIN public.lab_entries b"
                         + " ON a.id < b.id AND tstzrange(a.began, a.ended) && tstzrange(b.began, b.ended)"))
                 .as("entries that overlap")
                 .isEmpty();

@@ -13,15 +13,18 @@ public final class LabDatabase {
     public static final long ENTRIES_KEY = 2027;
 
     /** What the database job writes: who wrote, and over which time. */
-    public static final String ENTRIES = "lab_entries";
+    public static final String ENTRIES = "public.lab_entries";
 
     /** What {@code pg_stat_activity.application_name} shows before the name of a node, for its elector's session. */
     public static final String ELECTOR_SESSION = "pg-leader/";
 
     private LabDatabase() {}
 
-    /** The URL of the database behind a port of the loopback interface. */
+    /**
+     * The URL of the database behind a port of the loopback interface. Names mean what PostgreSQL brings: the lab has a stranger,
+     * too.
+     */
     public static String url(int port) {
-        return "jdbc:postgresql://127.0.0.1:" + port + "/" + NAME;
+        return "jdbc:postgresql://127.0.0.1:" + port + "/" + NAME + "?currentSchema=pg_catalog";
     }
 }
