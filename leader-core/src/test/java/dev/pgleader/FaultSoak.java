@@ -18,6 +18,7 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Random;
 import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
@@ -131,7 +132,11 @@ final class FaultSoak implements AutoCloseable {
                 new Fault("reset connections", 1, any -> true, SoakNode::reset),
                 new Fault("close connections", 1, any -> true, SoakNode::cut),
                 new Fault("SIGSTOP", 2, SoakNode::runs, SoakNode::stop),
-                new Fault("suspend", 2, SoakNode::runs, SoakNode::suspend),
+                new Fault(
+                        "suspend",
+                        2,
+                        SoakNode::runs,
+                        node -> leader().orElse(node).suspend()),
                 new Fault("kill -9 and start again", 2, any -> true, SoakNode::replace),
                 new Fault("resign", 1, SoakNode::runs, node -> node.tell("resign")),
                 new Fault("ask the leader to resign", 1, SoakNode::runs, node -> node.tell("ask-to-resign")),
@@ -176,7 +181,7 @@ final class FaultSoak implements AutoCloseable {
             }
             if (random.nextInt(3) == 0) {
                 pause(random.nextInt(
-                        (int) OPTIONS.leaseDuration().multipliedBy(2).toMillis()));
+                        (int) OPTIONS.leaseDuration().multipliedBy(4).toMillis()));
             }
             heal();
             recoveries.add(awaitLeader(System.nanoTime()));
@@ -235,6 +240,15 @@ final class FaultSoak implements AutoCloseable {
             }
         }
         serverTouched = false;
+    }
+
+    /** The node that leads now, if it runs. */
+    private Optional<SoakNode> leader() {
+        long justNow = System.nanoTime() - TimeUnit.MILLISECONDS.toNanos(100);
+        return nodes.stream()
+                .filter(SoakNode::runs)
+                .filter(node -> node.led().stream().anyMatch(led -> led.to() - justNow > 0))
+                .findFirst();
     }
 
     private List<Led> led() {
