@@ -4,6 +4,7 @@ import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.time.Instant;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -14,7 +15,7 @@ import org.w3c.dom.Element;
 import org.w3c.dom.NodeList;
 
 /**
- * Tells at the end of a build which tests were skipped and why, from Surefire's reports ({@code report}), or fails where
+ * Tells at the end of a build how many tests ran in each module, and which were skipped and why, from Surefire's reports ({@code report}), or fails where
  * {@code -Dtest} names a class that is in no module ({@code check}). Run by the build; arguments: which of the two, the time at
  * which the build began, what {@code -Dtest} was given, and the modules' directories.
  */
@@ -23,7 +24,7 @@ final class SkippedTests {
     private static final String REASON_BEGINS = "Assumption failed: ";
 
     private final Map<String, Map<String, Integer>> classesByReason = new TreeMap<>();
-    private int tests;
+    private final Map<String, Integer> testsByModule = new LinkedHashMap<>();
 
     private SkippedTests() {}
 
@@ -33,19 +34,19 @@ final class SkippedTests {
         boolean all = arguments[2].startsWith("${");
         SkippedTests skipped = new SkippedTests();
         for (String module : List.of(arguments).subList(3, arguments.length)) {
-            skipped.read(Path.of(module, "target", "surefire-reports"), began);
+            skipped.read(Path.of(module).normalize(), began);
         }
         if (arguments[0].equals("report")) {
             skipped.print(all);
-        } else if (!all && skipped.tests == 0) {
+        } else if (!all && skipped.tests() == 0) {
             System.out.println("No test of any module is called " + arguments[2]);
             System.exit(1);
         }
     }
 
-    private void read(Path reports, Instant began) throws Exception {
+    private void read(Path module, Instant began) throws Exception {
         List<Path> files;
-        try (Stream<Path> entries = Files.list(reports)) {
+        try (Stream<Path> entries = Files.list(module.resolve("target/surefire-reports"))) {
             files = entries.filter(file -> file.getFileName().toString().matches("TEST-.*\\.xml"))
                     .toList();
         } catch (NoSuchFileException e) {
@@ -53,14 +54,16 @@ final class SkippedTests {
         }
         for (Path file : files) {
             if (!Files.getLastModifiedTime(file).toInstant().isBefore(began)) {
-                read(DocumentBuilderFactory.newInstance().newDocumentBuilder().parse(file.toFile()));
+                Document report = DocumentBuilderFactory.newInstance()
+                        .newDocumentBuilder()
+                        .parse(file.toFile());
+                testsByModule.merge(module.getFileName().toString(), read(report), Integer::sum);
             }
         }
     }
 
-    private void read(Document report) {
-        NodeList cases = report.getElementsByTagName("testcase");
-        tests += cases.getLength();
+    /** Returns how many tests it has. */
+    private int read(Document report) {
         NodeList skips = report.getElementsByTagName("skipped");
         for (int i = 0; i < skips.getLength(); i++) {
             Element skip = (Element) skips.item(i);
@@ -69,6 +72,11 @@ final class SkippedTests {
                     .computeIfAbsent(reason(skip), reason -> new TreeMap<>())
                     .merge(name.substring(name.lastIndexOf('.') + 1), 1, Integer::sum);
         }
+        return report.getElementsByTagName("testcase").getLength();
+    }
+
+    private int tests() {
+        return testsByModule.values().stream().mapToInt(Integer::intValue).sum();
     }
 
     private static String reason(Element skip) {
@@ -82,8 +90,9 @@ final class SkippedTests {
     }
 
     private void print(boolean all) {
+        System.out.println("Tests: " + testsByModule);
         if (classesByReason.isEmpty()) {
-            System.out.println("Skipped: none of " + tests + " tests");
+            System.out.println("Skipped: none of " + tests() + " tests");
         }
         classesByReason.forEach((reason, classes) -> System.out.println("Skipped: " + reason + ": " + classes));
         if (all) {
