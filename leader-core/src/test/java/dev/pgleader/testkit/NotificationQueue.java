@@ -57,12 +57,17 @@ public final class NotificationQueue implements AutoCloseable {
     }
 
     private static boolean isFull(Connection filling) throws SQLException {
+        return !isTaken(filling, "SELECT pg_notify('anything', repeat('x', 7000)) FROM generate_series(1, 20)");
+    }
+
+    /** Notifies; false if the queue is full. */
+    private static boolean isTaken(Connection connection, String sql) throws SQLException {
         try {
-            Sql.execute(filling, "SELECT pg_notify('anything', repeat('x', 7000)) FROM generate_series(1, 20)");
-            return false;
+            Sql.execute(connection, sql);
+            return true;
         } catch (SQLException e) {
             if (e.getMessage().contains("NOTIFY queue")) {
-                return true;
+                return false;
             }
             throw e;
         }
@@ -71,7 +76,6 @@ public final class NotificationQueue implements AutoCloseable {
     /** Holds the queue: a transaction that notified waits in its commit for a standby that doesn't exist. */
     public static NotificationQueue heldUp(PostgresServer server) throws SQLException {
         createDatabase(server);
-        server.execute("SELECT pg_notification_queue_usage()");
         Connection hanging = server.connect(OTHER_DATABASE);
         Sql.execute(hanging, "CREATE TABLE IF NOT EXISTS written (n int)");
         int pid = Sql.backendPid(hanging);
@@ -96,7 +100,10 @@ public final class NotificationQueue implements AutoCloseable {
 
     private static void notifyAndWrite(Connection hanging) {
         try {
-            Sql.execute(hanging, "INSERT INTO written SELECT 1 FROM (SELECT pg_notify('anything', '')) AS told");
+            while (!isTaken(hanging, "INSERT INTO written SELECT 1 FROM (SELECT pg_notify('anything', '')) AS told")) {
+                // It was full before, and stays so until somebody asks after the session that held it up has ended.
+                Sql.execute(hanging, "SELECT pg_notification_queue_usage()");
+            }
         } catch (SQLException e) {
             // The server goes down in its test; its locks and the queue are free then, too.
         }
