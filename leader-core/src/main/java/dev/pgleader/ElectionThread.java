@@ -75,6 +75,7 @@ final class ElectionThread {
     }
 
     private void run() {
+        Rehearsal.once();
         boolean goesOn = true;
         while (goesOn) {
             try {

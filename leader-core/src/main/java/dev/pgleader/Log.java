@@ -1,10 +1,13 @@
 package dev.pgleader;
 
+import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /** A logger that never throws: a broken appender or a full disk is no reason to lose an election. */
 final class Log {
+
+    private static volatile @Nullable Thread muted;
 
     private final Logger logger;
 
@@ -32,9 +35,21 @@ final class Log {
         guarded(() -> logger.debug(format, arguments));
     }
 
+    /** Runs the work, and logs nothing of what it does on this thread; for one thread at a time. */
+    static void withoutLog(Runnable work) {
+        muted = Thread.currentThread();
+        try {
+            work.run();
+        } finally {
+            muted = null;
+        }
+    }
+
     private static void guarded(Runnable line) {
         try {
-            line.run();
+            if (muted != Thread.currentThread()) {
+                line.run();
+            }
         } catch (Throwable e) {
             // There is nowhere left to tell it.
         }

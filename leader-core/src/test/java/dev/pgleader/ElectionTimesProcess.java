@@ -8,14 +8,14 @@ import java.util.concurrent.CountDownLatch;
 
 /**
  * An elector in a JVM of its own that does nothing but to tell the time. It prints {@code tried} whenever it has tried in
- * vain to get the lock, {@code elected NANOS}, and {@code resigning NANOS} when it is told to resign. These are readings of
- * {@link System#nanoTime()}, which all processes of a machine share on Linux.
+ * vain to get the lock, {@code elected NANOS}, and, when it is told to {@code resign} or to {@code close}, {@code resigning NANOS}
+ * or {@code closing NANOS}. These are readings of {@link System#nanoTime()}, which all processes of a machine share on Linux.
  */
 final class ElectionTimesProcess {
 
     private ElectionTimesProcess() {}
 
-    static JavaProcess start(PostgresServer server, String id, ElectorOptions options) {
+    static JavaProcess.Builder builder(PostgresServer server, String id, ElectorOptions options) {
         return JavaProcess.builder(ElectionTimesProcess.class)
                 .systemProperty("pgleader.log", "WARN")
                 .arguments(
@@ -25,8 +25,7 @@ final class ElectionTimesProcess {
                         id,
                         options.acquisitionMode().toString(),
                         options.retryInterval().toString(),
-                        options.coolDown().toString())
-                .start();
+                        options.coolDown().toString());
     }
 
     public static void main(String[] args) throws InterruptedException {
@@ -60,11 +59,19 @@ final class ElectionTimesProcess {
                 })
                 .build();
         JavaProcess.exitWithParent(command -> {
-            if (!command.equals("resign")) {
-                throw new IllegalArgumentException(command);
+            // Told afterwards: to make a line of text for the first time takes a JVM longer than to close.
+            long toldAt = System.nanoTime();
+            switch (command) {
+                case "resign" -> {
+                    var unused = elector.resign();
+                    say("resigning " + toldAt);
+                }
+                case "close" -> {
+                    elector.close();
+                    say("closing " + toldAt);
+                }
+                default -> throw new IllegalArgumentException(command);
             }
-            say("resigning " + System.nanoTime());
-            var unused = elector.resign();
         });
         elector.start();
         new CountDownLatch(1).await();

@@ -47,6 +47,16 @@ class FailoverBenchmark {
     }
 
     @Test
+    void coldHandOverPolling() throws Exception {
+        coldHandOver(POLL);
+    }
+
+    @Test
+    void coldHandOverQueueing() throws Exception {
+        coldHandOver(QUEUE);
+    }
+
+    @Test
     void crashPolling() throws Exception {
         crash(POLL, "max < " + RETRY.plusMillis(50).toMillis());
     }
@@ -82,6 +92,28 @@ class FailoverBenchmark {
         report("resign()", mode, micros, "p50 < 15");
     }
 
+    /** Both JVMs have just been started, in each round, with the JIT and the garbage collector that are the default. */
+    private void coldHandOver(AcquisitionMode mode) throws Exception {
+        List<Long> micros = new ArrayList<>();
+        try (LockTable locks = locks()) {
+            for (int round = 0; round < ROUNDS; round++) {
+                try (JavaProcess leader = startWithDefaults("leader-" + round, mode)) {
+                    leader.awaitLine("^elected ", PATIENCE);
+                    try (JavaProcess follower = startWithDefaults("follower-" + round, mode)) {
+                        Line tried = follower.awaitLine("^tried", PATIENCE);
+                        awaitStandingBy(locks, mode);
+                        awaitAnyMomentOf(RETRY);
+                        leader.sendLine("close");
+                        Line elected = follower.awaitLineAfter(tried, line -> line.startsWith("elected"), PATIENCE);
+                        Line closing = leader.awaitLine("^closing ", PATIENCE);
+                        micros.add(microsBetween(nanosIn(closing), elected));
+                    }
+                }
+            }
+        }
+        report("close(), new JVMs", mode, micros, "p50 < 13, p90 < 20");
+    }
+
     private void crash(AcquisitionMode mode, String goal) throws Exception {
         List<Long> micros = new ArrayList<>();
         JavaProcess leader = start("node-0", mode);
@@ -107,7 +139,15 @@ class FailoverBenchmark {
     }
 
     private JavaProcess start(String id, AcquisitionMode mode) {
-        return ElectionTimesProcess.start(
+        return builder(id, mode).start();
+    }
+
+    private JavaProcess startWithDefaults(String id, AcquisitionMode mode) {
+        return builder(id, mode).withDefaultsOfTheJvm().start();
+    }
+
+    private JavaProcess.Builder builder(String id, AcquisitionMode mode) {
+        return ElectionTimesProcess.builder(
                 server,
                 id,
                 ElectorOptions.builder()

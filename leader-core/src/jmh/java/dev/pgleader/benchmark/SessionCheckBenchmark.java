@@ -4,6 +4,7 @@ import dev.pgleader.lock.ConnectionSource;
 import dev.pgleader.lock.LockKey;
 import dev.pgleader.lock.LockSession;
 import dev.pgleader.lock.LockSessionException;
+import dev.pgleader.lock.LockTableFullException;
 import dev.pgleader.testkit.PostgresServer;
 import java.time.Duration;
 import java.util.Set;
@@ -40,7 +41,7 @@ public class SessionCheckBenchmark {
     private Set<LockKey> held;
 
     @Setup
-    public void lock() throws LockSessionException {
+    public void lock() throws LockSessionException, LockTableFullException {
         server = PostgresServer.builder()
                 .setting("max_locks_per_transaction", "128")
                 .launch();
@@ -49,7 +50,7 @@ public class SessionCheckBenchmark {
                         server.url(PostgresServer.DEFAULT_DATABASE), server.superuser(), server.superuserPassword()),
                 new LockSession.Settings("benchmark", Duration.ofMinutes(10), Duration.ofSeconds(10), true));
         held = LongStream.range(0, keys).mapToObj(LockKey::of).collect(Collectors.toSet());
-        if (!session.tryLock(held).equals(held)) {
+        if (!session.attempt(held).granted().equals(held)) {
             throw new IllegalStateException("Not all of " + keys + " keys were granted");
         }
     }

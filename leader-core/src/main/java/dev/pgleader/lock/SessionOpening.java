@@ -19,6 +19,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.ThreadLocalRandom;
+import org.postgresql.PGNotification;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -116,6 +117,11 @@ final class SessionOpening {
             LOG.debug("No room for a lock to rehearse with", e);
         }
         session.tell(List.of());
+        // What was told before the first try is of no use. And as if something had come: others would hear a real
+        // notification, too.
+        session.awaitNotifications(0);
+        SessionConnection.ofOurChannel(
+                new PGNotification[] {new org.postgresql.core.Notification(SessionSql.CHANNEL, 0)});
     }
 
     private void prepare(SessionConnection session) throws SQLException {

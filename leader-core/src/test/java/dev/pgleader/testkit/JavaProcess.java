@@ -240,6 +240,8 @@ public final class JavaProcess implements AutoCloseable {
         private final List<String> jvmOptions = new ArrayList<>();
         private final Map<String, String> environment = new LinkedHashMap<>();
         private List<String> launcher = List.of();
+        // Faster to start; most of these processes live for seconds.
+        private List<String> startOptions = List.of("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC");
 
         private Builder(Class<?> main) {
             this.main = main;
@@ -256,6 +258,12 @@ public final class JavaProcess implements AutoCloseable {
 
         public Builder jvmOption(String option) {
             jvmOptions.add(option);
+            return this;
+        }
+
+        /** Leaves the JIT and the garbage collector as the JVM chooses them. */
+        public Builder withDefaultsOfTheJvm() {
+            startOptions = List.of();
             return this;
         }
 
@@ -279,8 +287,7 @@ public final class JavaProcess implements AutoCloseable {
         public JavaProcess start() {
             List<String> command = new ArrayList<>(launcher);
             command.add(ProcessHandle.current().info().command().orElse("java"));
-            // Faster to start; these processes live for seconds.
-            command.addAll(List.of("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"));
+            command.addAll(startOptions);
             command.addAll(jvmOptions);
             command.addAll(List.of("-cp", System.getProperty("java.class.path"), main.getName()));
             command.addAll(arguments);

@@ -42,7 +42,10 @@ public final class ChannelSocket extends Socket {
     private static final int READ_AHEAD_BYTES = 16 * 1024;
     /** An answer about fifty thousand keys is shorter; as notifications, each of few bytes, it takes eight times the memory. */
     private static final int LONGEST_ANSWER_BYTES = 2 * 1024 * 1024;
-    /** With this timeout the driver looks whether there is another message; it bears to be told that there is none. */
+    /**
+     * With this timeout the driver looks whether there is another message; it bears to be told that there is none. It's told so at
+     * once: whoever looks before it waits would miss a wake-up for that long.
+     */
     private static final int LOOKING_TIMEOUT_MILLIS = 1;
 
     private final SocketChannel channel;
@@ -271,10 +274,14 @@ public final class ChannelSocket extends Socket {
             if (length == 0) {
                 return 0;
             }
-            if (readTimeoutMillis == LOOKING_TIMEOUT_MILLIS && isEnough()) {
+            boolean looking = readTimeoutMillis == LOOKING_TIMEOUT_MILLIS;
+            if (looking && isEnough()) {
                 throw new SocketTimeoutException("Nothing more is offered for now");
             }
             fill();
+            if (looking && !buffer.hasRemaining() && !endOfStream) {
+                throw new SocketTimeoutException("There is nothing to read now");
+            }
             while (!buffer.hasRemaining()) {
                 if (endOfStream) {
                     return -1;

@@ -388,6 +388,18 @@ class ChannelSocketTest {
         assertTimesOut(Duration.ofMillis(200), () -> socket.getInputStream().read());
     }
 
+    /** The driver looks so before each wait, and a wake-up in the meantime would wait with it. */
+    @Test
+    void aLookWithTheShortestTimeoutDoesNotWait() throws Exception {
+        socket.setSoTimeout(1);
+        assertThatThrownBy(() -> socket.getInputStream().read())
+                .isInstanceOf(SocketTimeoutException.class)
+                .hasMessage("There is nothing to read now");
+        socket.setSoTimeout(0);
+        send("x");
+        assertThat(socket.getInputStream().read()).isEqualTo('x');
+    }
+
     @Test
     void aClosedSocketRefusesEverything() throws Exception {
         socket.close();
