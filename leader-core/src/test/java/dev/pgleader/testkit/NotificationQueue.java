@@ -19,6 +19,10 @@ public final class NotificationQueue implements AutoCloseable {
     private static final Duration PATIENCE = Duration.ofSeconds(60);
     private static final String SYNCHRONOUS = "synchronous_standby_names";
 
+    /** For the standby; or for the queue, if somebody else's commit holds it for the same reason. */
+    private static final String WAITS = "SELECT EXISTS (SELECT FROM pg_stat_activity"
+            + " WHERE pid = ? AND (wait_event = 'SyncRep' OR wait_event_type = 'Lock'))";
+
     private interface End {
         void run() throws SQLException;
     }
@@ -84,11 +88,7 @@ public final class NotificationQueue implements AutoCloseable {
         commit.setDaemon(true);
         commit.start();
         try (Connection observer = server.connect()) {
-            await().atMost(PATIENCE)
-                    .until(() -> Sql.truth(
-                            observer,
-                            "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = ? AND wait_event = 'SyncRep')",
-                            pid));
+            await().atMost(PATIENCE).until(() -> Sql.truth(observer, WAITS, pid));
         }
         return new NotificationQueue("a commit holds the queue", () -> {
             server.resetSetting(SYNCHRONOUS);
