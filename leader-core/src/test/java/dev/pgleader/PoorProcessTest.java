@@ -6,6 +6,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import ch.qos.logback.classic.Logger;
+import ch.qos.logback.classic.spi.ILoggingEvent;
+import ch.qos.logback.core.AppenderBase;
 import dev.pgleader.lock.ConnectionSource;
 import dev.pgleader.lock.LockKey;
 import dev.pgleader.testkit.JavaProcess;
@@ -16,6 +19,9 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
@@ -25,6 +31,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.slf4j.LoggerFactory;
 
 /**
  * R15, R16: a real process whose heap is full, that gets no thread or no file for a while. When the shortage is over it competes
@@ -34,6 +41,8 @@ import org.junit.jupiter.params.provider.CsvSource;
 class PoorProcessTest {
 
     private static final Duration SHORTAGE = Duration.ofSeconds(2);
+    /** A shortage of the user's own code. */
+    private static final Duration BAD_MOOD = Duration.ofMillis(Long.getLong("poor.millis", 300));
     /** A second is what it takes; more is the machine's. */
     private static final Duration RECOVERY = Duration.ofSeconds(20);
 
@@ -45,17 +54,23 @@ class PoorProcessTest {
     @BeforeEach
     void start() {
         assumeTrue(JavaProcess.canBeLimited(), "setpriv and prlimit (util-linux) can't be used here");
-        process = JavaProcess.builder(PoorProcess.class)
+        process = startProcess(false);
+    }
+
+    private JavaProcess startProcess(boolean moody) {
+        JavaProcess started = JavaProcess.builder(PoorProcess.class)
                 .asOrdinaryUser()
                 .jvmOption("-Xmx40m")
-                .systemProperty("pgleader.log", "OFF")
+                .systemProperty("pgleader.log", moody ? "TRACE" : "OFF")
                 .arguments(
                         server.url(PostgresServer.DEFAULT_DATABASE),
                         server.superuser(),
                         server.superuserPassword(),
-                        Long.toString(bits))
+                        Long.toString(bits),
+                        Boolean.toString(moody))
                 .start();
-        process.awaitLine("^ready", PATIENCE);
+        started.awaitLine("^ready", PATIENCE);
+        return started;
     }
 
     @AfterEach
@@ -184,6 +199,45 @@ class PoorProcessTest {
         await().atMost(RECOVERY).until(() -> ask("threads").isEmpty());
     }
 
+    /** R15: what the user's executor and logger do for a while, a term that ends and the next one's begin among it. */
+    @Test
+    void anExecutorOrALoggerThatFailsEndsNothing() throws Exception {
+        process.close();
+        process = startProcess(true);
+        ask("start");
+        awaitRecovered("The start");
+        String callbacks = "elected";
+        for (Mood mood : Mood.values()) {
+            ask(mood.name());
+            ask("resign");
+            last(BAD_MOOD);
+            ask(Mood.FINE.name());
+            awaitRecovered("Executor or logger that " + mood);
+            callbacks += " revoked elected";
+            assertThat(ask("callbacks")).isEqualTo(callbacks);
+
+            ask(mood.name());
+            server.terminateBackend(locks.awaitHolder(bits, PATIENCE));
+            last(BAD_MOOD);
+            ask(Mood.FINE.name());
+            awaitRecovered("Session lost, executor or logger that " + mood);
+            callbacks += " revoked elected";
+            assertThat(ask("callbacks")).isEqualTo(callbacks);
+        }
+        ask("close");
+        assertThat(ask("callbacks")).isEqualTo(callbacks + " revoked");
+    }
+
+    /** How the executor and the logger are. */
+    private enum Mood {
+        FINE,
+        REFUSES,
+        TAKES_AND_THROWS,
+        BLOCKS,
+        RUNS_INLINE,
+        LOGGER_THROWS
+    }
+
     /** They go when there is nothing to do for some seconds; then the next callback needs a thread. */
     private void awaitNoCallbackThreads() {
         await().atMost(PATIENCE).until(() -> !ask("threads").contains("-callback-"));
@@ -197,12 +251,19 @@ class PoorProcessTest {
 
         private static final boolean[] CALLBACKS = new boolean[1_000];
         private static final AtomicInteger COUNT = new AtomicInteger();
+        private static final ExecutorService POOL = Executors.newCachedThreadPool();
+
+        private static volatile Mood mood = Mood.FINE;
 
         private PoorProcess() {}
 
         public static void main(String[] args) throws Exception {
-            LeaderElector elector = LeaderElector.builder()
-                    .connectTo(ConnectionSource.of(args[0], args[1], args[2]))
+            LeaderElector.Builder builder = LeaderElector.builder();
+            if (Boolean.parseBoolean(args[4])) {
+                builder.callbackExecutor(PoorProcess::execute);
+                logThroughMood();
+            }
+            LeaderElector elector = builder.connectTo(ConnectionSource.of(args[0], args[1], args[2]))
                     .key(LockKey.of(Long.parseLong(args[3])))
                     .name("poor")
                     .options(TestCandidate.FAST.toBuilder()
@@ -236,6 +297,8 @@ class PoorProcessTest {
                         });
                     case "close" -> done(elector::close);
                     case "fill" -> done(PoorProcess::fill);
+                    case "FINE", "REFUSES", "TAKES_AND_THROWS", "BLOCKS", "RUNS_INLINE", "LOGGER_THROWS" ->
+                        done(() -> mood = Mood.valueOf(command));
                     case "role" ->
                         elector.status().role() + " " + elector.isLeader()
                                 + elector.status()
@@ -256,6 +319,42 @@ class PoorProcessTest {
             } catch (Throwable e) {
                 return e.toString();
             }
+        }
+
+        private static void execute(Runnable task) {
+            switch (mood) {
+                case REFUSES -> throw new RejectedExecutionException("refused");
+                case RUNS_INLINE -> task.run();
+                case TAKES_AND_THROWS -> {
+                    POOL.execute(task);
+                    throw new IllegalStateException("taken all the same");
+                }
+                case BLOCKS -> {
+                    while (mood == Mood.BLOCKS) {
+                        LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(1));
+                    }
+                    POOL.execute(task);
+                }
+                case FINE, LOGGER_THROWS -> POOL.execute(task);
+            }
+        }
+
+        private static void logThroughMood() {
+            Logger root = (Logger) LoggerFactory.getLogger(org.slf4j.Logger.ROOT_LOGGER_NAME);
+            root.detachAndStopAllAppenders();
+            AppenderBase<ILoggingEvent> appender = new AppenderBase<>() {
+                @Override
+                public synchronized void doAppend(ILoggingEvent event) {
+                    if (mood == Mood.LOGGER_THROWS && event.getLoggerName().startsWith("dev.pgleader")) {
+                        throw new IllegalStateException("no log");
+                    }
+                }
+
+                @Override
+                protected void append(ILoggingEvent event) {}
+            };
+            appender.start();
+            root.addAppender(appender);
         }
 
         private static String done(Runnable action) {
