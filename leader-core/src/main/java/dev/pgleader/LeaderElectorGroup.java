@@ -426,7 +426,8 @@ public final class LeaderElectorGroup implements AutoCloseable {
             }
             ConnectionSource database = source;
             if (database == null) {
-                throw new IllegalStateException("connectTo(...) is missing: where is the database?");
+                throw new IllegalStateException(
+                        "connectTo(...) is missing: name the database, as in connectTo(ConnectionSource.of(url))");
             }
             return new LeaderElectorGroup(
                     this, settings -> LockSession.open(database, settings), database.toString(), groupName);
