@@ -94,8 +94,8 @@ final class Acquisition {
     }
 
     /** Ends a wait in the server's queue, if that costs no leadership, and with it the session. For any thread. */
-    void breakOffQueueing(@Nullable LockSession session) {
-        queueWait.breakOff(session);
+    void breakOffQueueing() {
+        queueWait.breakOff();
     }
 
     /** The session is a new one. */

@@ -87,7 +87,7 @@ final class ElectionLoop {
 
     /** Ends a wait in the server's queue with the session, if that costs no leadership. */
     void breakOffQueueing() {
-        acquisition.breakOffQueueing(keeper.session());
+        acquisition.breakOffQueueing();
     }
 
     /** Ends the session, whatever it's doing. */

@@ -27,13 +27,9 @@ final class QueueWait {
         BROKEN_OFF
     }
 
-    private enum State {
-        IDLE,
-        WAITING,
-        BROKEN_OFF
-    }
+    /** The session of a wait that may be broken off; null if there is none, also once it has been broken off. */
+    private final AtomicReference<@Nullable LockSession> waiting = new AtomicReference<>();
 
-    private final AtomicReference<State> state = new AtomicReference<>(State.IDLE);
     private @Nullable LockKey lastWaitedFor;
 
     /** The key after the one that was waited for last. */
@@ -50,33 +46,31 @@ final class QueueWait {
      */
     Outcome await(LockSession session, LockKey key, Duration slice, boolean mayBreakOff, Mailbox calledOff)
             throws LockSessionException, LockTableFullException {
-        state.set(mayBreakOff ? State.WAITING : State.IDLE);
+        waiting.set(mayBreakOff ? session : null);
         try {
             if (calledOff.isCalling()) {
-                return end(false) == Outcome.BROKEN_OFF ? Outcome.BROKEN_OFF : Outcome.CALLED_OFF;
+                return end(mayBreakOff, Outcome.CALLED_OFF);
             }
             lastWaitedFor = key;
-            return end(session.waitInQueue(key, slice));
+            return end(mayBreakOff, session.waitInQueue(key, slice) ? Outcome.GRANTED : Outcome.NOT_GRANTED);
         } catch (LockSessionException e) {
-            if (end(false) == Outcome.BROKEN_OFF) {
+            if (end(mayBreakOff, Outcome.NOT_GRANTED) == Outcome.BROKEN_OFF) {
                 return Outcome.BROKEN_OFF;
             }
             throw e;
         } finally {
-            state.set(State.IDLE);
+            waiting.set(null);
         }
     }
 
-    private Outcome end(boolean granted) {
-        if (state.getAndSet(State.IDLE) == State.BROKEN_OFF) {
-            return Outcome.BROKEN_OFF;
-        }
-        return granted ? Outcome.GRANTED : Outcome.NOT_GRANTED;
+    private Outcome end(boolean mayBreakOff, Outcome outcome) {
+        return mayBreakOff && waiting.getAndSet(null) == null ? Outcome.BROKEN_OFF : outcome;
     }
 
-    /** Ends a wait, if there is one that may be ended, and with it the session. For any thread. */
-    void breakOff(@Nullable LockSession session) {
-        if (session != null && state.compareAndSet(State.WAITING, State.BROKEN_OFF)) {
+    /** Ends a wait, if there is one that may be ended, and with it the session that waits. For any thread. */
+    void breakOff() {
+        LockSession session = waiting.getAndSet(null);
+        if (session != null) {
             session.abort();
         }
     }

@@ -33,6 +33,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 
 class ArchitectureTest {
 
@@ -151,6 +153,24 @@ class ArchitectureTest {
             }
         }
         assertThat(tooLong).isEmpty();
+    }
+
+    /** What the packages have, rounded up a little: whoever makes one larger decides to, here. */
+    @ParameterizedTest
+    @CsvSource({
+        "dev/pgleader, 4350",
+        "dev/pgleader/lock, 2700",
+        "dev/pgleader/lock/socket, 420",
+        "dev/pgleader/micrometer, 200"
+    })
+    void noPackageGrowsUnnoticed(String folder, long limit) throws IOException {
+        long lines = 0;
+        for (Path source : mainSources()) {
+            if (source.getParent().equals(Path.of("src/main/java", folder))) {
+                lines += codeLines(Files.readString(source));
+            }
+        }
+        assertThat(lines).isPositive().isLessThanOrEqualTo(limit);
     }
 
     /** Without comments, blank lines, imports and the package. */

@@ -34,7 +34,7 @@ class QueueWaitTest {
     @Test
     void whatIsBrokenOffBeforeTheGrantIsBrokenOff() throws Exception {
         session.queueings.add(() -> {
-            wait.breakOff(session);
+            wait.breakOff();
             throw new LockSessionException(Fault.CONNECTION_LOST, "aborted");
         });
         assertThat(await(true)).isEqualTo(Outcome.BROKEN_OFF);
@@ -45,7 +45,7 @@ class QueueWaitTest {
     @Test
     void aGrantThatComesTogetherWithTheEndOfTheSessionIsNone() throws Exception {
         session.queueings.add(() -> {
-            wait.breakOff(session);
+            wait.breakOff();
             return true;
         });
         assertThat(await(true)).isEqualTo(Outcome.BROKEN_OFF);
@@ -55,22 +55,44 @@ class QueueWaitTest {
     @Test
     void whatWasGrantedIsNotBrokenOffAnyMore() throws Exception {
         assertThat(await(true)).isEqualTo(Outcome.GRANTED);
-        wait.breakOff(session);
+        wait.breakOff();
         assertThat(session.isEnded()).isFalse();
+    }
+
+    @Test
+    void aWaitThatHasNotBegunIsNotBrokenOff() throws Exception {
+        wait.breakOff();
+        assertThat(await(true)).isEqualTo(Outcome.GRANTED);
+        assertThat(session.isEnded()).isFalse();
+    }
+
+    /** What is broken off is the wait of the session that waits now, and it's that session which ends. */
+    @Test
+    void afterAnotherSessionHasTakenOverThatOneIsBrokenOff() throws Exception {
+        session.queueings.add(ScriptedSession.fault(Fault.CONNECTION_LOST));
+        assertThatThrownBy(() -> await(true)).isInstanceOf(LockSessionException.class);
+        ScriptedSession next = new ScriptedSession(new ScriptedSession.Server(), call -> {});
+        next.queueings.add(() -> {
+            wait.breakOff();
+            assertThat(next.isEnded()).isTrue();
+            return true;
+        });
+        assertThat(wait.await(next, KEY, SLICE, true, mailbox)).isEqualTo(Outcome.BROKEN_OFF);
+        assertThat(session.isEnded()).as("nobody ended the one before").isFalse();
     }
 
     @Test
     void whatWasNotGrantedIsNotBrokenOffAfterwards() throws Exception {
         session.queueings.add(() -> false);
         assertThat(await(true)).isEqualTo(Outcome.NOT_GRANTED);
-        wait.breakOff(session);
+        wait.breakOff();
         assertThat(session.isEnded()).isFalse();
     }
 
     @Test
     void aSessionThatHoldsALockIsNotBrokenOff() throws Exception {
         session.queueings.add(() -> {
-            wait.breakOff(session);
+            wait.breakOff();
             return true;
         });
         assertThat(await(false)).isEqualTo(Outcome.GRANTED);
@@ -81,7 +103,7 @@ class QueueWaitTest {
     void aSessionThatFailsByItselfFails() {
         session.queueings.add(ScriptedSession.fault(Fault.TIMEOUT));
         assertThatThrownBy(() -> await(true)).isInstanceOf(LockSessionException.class);
-        wait.breakOff(session);
+        wait.breakOff();
         assertThat(session.isEnded()).isFalse();
     }
 
@@ -117,7 +139,7 @@ class QueueWaitTest {
                 Future<?> closing = other.submit(() -> {
                     start.await();
                     box.post(() -> {});
-                    raced.breakOff(raceSession);
+                    raced.breakOff();
                     return null;
                 });
                 start.await();
@@ -146,7 +168,7 @@ class QueueWaitTest {
                 });
                 Future<?> breaking = other.submit(() -> {
                     meet(start);
-                    raced.breakOff(raceSession);
+                    raced.breakOff();
                 });
                 Outcome outcome = raced.await(raceSession, KEY, SLICE, true, new Mailbox());
                 breaking.get();
