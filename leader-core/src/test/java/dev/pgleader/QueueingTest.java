@@ -64,6 +64,22 @@ class QueueingTest {
     }
 
     @Test
+    void aWaitBesideALeadershipIsNotBrokenOff() {
+        election.follower();
+        ScriptedCandidate leader = election.candidate(2);
+        leader.admit();
+        election.turn();
+        election.callbacks.runAll();
+        election.session().queueings.add(() -> {
+            election.loop.breakOffQueueing();
+            return false;
+        });
+        await(election.turn());
+        assertThat(election.session().isEnded()).isFalse();
+        assertThat(leader.leads()).isTrue();
+    }
+
+    @Test
     void aKeyThatIsGrantedLeadsAfterACheck() {
         ScriptedCandidate follower = election.follower();
         election.server.freeAll();

@@ -53,6 +53,21 @@ class TermLeaseTest extends ElectionTest {
         return duration.minusNanos(1);
     }
 
+    /** The session of a lease that ended in a check is lost, and so is what it was granted meanwhile. */
+    @Test
+    void aKeyThatWasGrantedIsNotLedIfALeaseEndsInTheCheck() {
+        ScriptedCandidate leader = election.leader();
+        ScriptedCandidate second = election.candidate(2);
+        second.admit();
+        election.session().checks.add(() -> {
+            election.ticker.advance(TRUST_WINDOW);
+            return Set.of(leader.key, second.key);
+        });
+        election.turn();
+        assertThat(leader.leads()).isFalse();
+        assertThat(second.state().terms()).isZero();
+    }
+
     @Test
     void isCheckedOncePerInterval() {
         election.leader();
