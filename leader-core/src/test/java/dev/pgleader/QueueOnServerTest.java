@@ -39,7 +39,6 @@ class QueueOnServerTest {
             .queueSlice(Duration.ofMillis(1_200))
             .retryInterval(Duration.ofSeconds(30))
             .maxReconnectDelay(Duration.ofSeconds(30))
-            // A session that has seen a check before it is lost is replaced at once.
             .healthCheckInterval(Duration.ofMillis(20))
             .coolDown(Duration.ofMillis(300))
             .build();
@@ -65,31 +64,27 @@ class QueueOnServerTest {
     @Test
     void theEndOfTheLeadersSessionElectsTheNextWithoutAPoll() throws Exception {
         List<Long> micros = new ArrayList<>();
-        try (Connection operator = SERVER.connect();
-                TestCandidate first = start("first")) {
-            first.awaitElected(1);
-            try (TestCandidate second = start("second")) {
-                TestCandidate leader = first;
-                TestCandidate follower = second;
-                for (int round = 0; round < ROUNDS; round++) {
-                    awaitQueueing(follower);
-                    // One that has seen a check before it is lost is replaced at once, so that it queues in the next
-                    // round.
-                    assertThat(leader.elector().verify().get(20, TimeUnit.SECONDS))
-                            .isTrue();
-                    long terms = follower.elector().status().terms();
-                    String terminate = "SELECT pg_terminate_backend(" + leader.backendPid() + ")";
-                    long terminatedAt = System.nanoTime();
-                    Sql.execute(operator, terminate);
-                    TestCandidate.Event elected = follower.awaitElected(terms + 1);
-                    micros.add(TimeUnit.NANOSECONDS.toMicros(elected.atNanos() - terminatedAt));
-                    TestCandidate next = leader;
-                    leader = follower;
-                    follower = next;
-                }
-                first.assertCallbacksInOrder();
-                second.assertCallbacksInOrder();
+        List<TestCandidate> all = new ArrayList<>();
+        try (Connection operator = SERVER.connect()) {
+            all.add(start("first"));
+            all.get(0).awaitElected(1);
+            for (int round = 0; round < ROUNDS; round++) {
+                TestCandidate leader = all.get(round);
+                // Who has lost a session waits for a retry interval, so each round has a new one.
+                TestCandidate follower = start("follower-" + round);
+                all.add(follower);
+                awaitQueueing(follower);
+                String terminate = "SELECT pg_terminate_backend(" + leader.backendPid() + ")";
+                long terminatedAt = System.nanoTime();
+                Sql.execute(operator, terminate);
+                TestCandidate.Event elected = follower.awaitElected(1);
+                micros.add(TimeUnit.NANOSECONDS.toMicros(elected.atNanos() - terminatedAt));
+                leader.awaitRevoked(1);
+                leader.close();
+                leader.assertCallbacksInOrder();
             }
+        } finally {
+            all.forEach(TestCandidate::close);
         }
         Percentiles times = new Percentiles("QUEUE: pg_terminate_backend to the other's onElected", micros);
         assertThat(times.at(100))
