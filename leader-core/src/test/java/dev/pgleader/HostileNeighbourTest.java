@@ -17,8 +17,8 @@ import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
-import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.DisplayName;
@@ -44,7 +44,9 @@ class HostileNeighbourTest {
     private static final Duration LONGEST_HAND_OVER =
             OPTIONS.retryInterval().multipliedBy(6).dividedBy(5).plusSeconds(3);
 
-    private static PostgresServer server;
+    @AutoClose
+    private static final PostgresServer SERVER = PostgresServer.launch();
+
     private static boolean queueIsSmall;
 
     private final LockKey key = freshKey();
@@ -52,16 +54,10 @@ class HostileNeighbourTest {
     private TestCandidate second;
 
     @BeforeAll
-    static void launch() throws SQLException {
-        server = PostgresServer.launch();
-        server.createRole(SERVICE, "");
-        server.createRole(STRANGER, "");
-        queueIsSmall = NotificationQueue.shrink(server);
-    }
-
-    @AfterAll
-    static void stop() {
-        server.close();
+    static void createRoles() throws SQLException {
+        SERVER.createRole(SERVICE, "");
+        SERVER.createRole(STRANGER, "");
+        queueIsSmall = NotificationQueue.shrink(SERVER);
     }
 
     @BeforeEach
@@ -78,7 +74,7 @@ class HostileNeighbourTest {
     }
 
     private TestCandidate start(String id) {
-        ConnectionSource source = ConnectionSource.of(server.url(PostgresServer.DEFAULT_DATABASE), SERVICE, "");
+        ConnectionSource source = ConnectionSource.of(SERVER.url(PostgresServer.DEFAULT_DATABASE), SERVICE, "");
         return TestCandidate.start(id, source, key, builder -> builder.options(OPTIONS));
     }
 
@@ -86,14 +82,14 @@ class HostileNeighbourTest {
     void close() throws SQLException {
         first.close();
         second.close();
-        server.execute("SELECT pg_notification_queue_usage()");
+        SERVER.execute("SELECT pg_notification_queue_usage()");
     }
 
     @Test
     @DisplayName("N01: while the notification queue is full, checks go on, and a hand-over takes as long as a retry")
     void fullQueue() throws Exception {
         assumeTrue(queueIsSmall, NotificationQueue.TOO_LARGE);
-        try (NotificationQueue full = NotificationQueue.full(server)) {
+        try (NotificationQueue full = NotificationQueue.full(SERVER)) {
             assertLeadsOnWhile(full);
         }
     }
@@ -101,7 +97,7 @@ class HostileNeighbourTest {
     @Test
     @DisplayName("N01: while a commit hangs that notified, checks go on, and a hand-over takes as long as a retry")
     void hangingCommit() throws Exception {
-        try (NotificationQueue heldUp = NotificationQueue.heldUp(server)) {
+        try (NotificationQueue heldUp = NotificationQueue.heldUp(SERVER)) {
             assertLeadsOnWhile(heldUp);
         }
     }
@@ -147,7 +143,7 @@ class HostileNeighbourTest {
         long begin = System.nanoTime();
         int told = 0;
         try (OverlapWatch watch = new OverlapWatch(first, second);
-                Connection stranger = server.connect(PostgresServer.DEFAULT_DATABASE, STRANGER, "")) {
+                Connection stranger = SERVER.connect(PostgresServer.DEFAULT_DATABASE, STRANGER, "")) {
             List<String> forged = List.of(
                     "released " + key,
                     "resign " + key,

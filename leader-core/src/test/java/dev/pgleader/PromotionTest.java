@@ -19,8 +19,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -41,20 +40,13 @@ class PromotionTest {
     private final long bits = freshKeyBits();
     private final LockKey key = LockKey.of(bits);
 
-    private PostgresServer primary;
-    private PostgresServer standby;
+    @AutoClose
+    private final PostgresServer primary = PostgresServer.launch();
 
-    @BeforeEach
-    void launch() throws SQLException {
-        primary = PostgresServer.launch();
-        standby = primary.standby();
-    }
+    @AutoClose
+    private final PostgresServer standby = primary.standby();
 
-    @AfterEach
-    void stop() {
-        standby.close();
-        primary.close();
-    }
+    PromotionTest() throws SQLException {}
 
     private TestCandidate start(String id, int... ports) {
         String hosts =

@@ -1,7 +1,5 @@
 package dev.pgleader.lock;
 
-import static dev.pgleader.lock.TestServer.backendPid;
-import static dev.pgleader.lock.TestServer.executeOn;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
@@ -9,6 +7,9 @@ import static org.awaitility.Awaitility.await;
 
 import com.zaxxer.hikari.HikariConfig;
 import com.zaxxer.hikari.HikariDataSource;
+import dev.pgleader.testkit.LockTable;
+import dev.pgleader.testkit.PostgresServer;
+import dev.pgleader.testkit.Sql;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.time.Duration;
@@ -35,12 +36,16 @@ class BoundedWaitTest {
     private static final Duration LONG_WAIT = Duration.ofSeconds(30);
 
     @AutoClose
-    private static final TestServer server = TestServer.start();
+    private static final PostgresServer SERVER =
+            PostgresServer.builder().setting("max_prepared_transactions", "2").launch();
+
+    @AutoClose
+    private static final LockTable LOCKS = new LockTable(SERVER, PostgresServer.DEFAULT_DATABASE);
 
     /** The server may take a moment to see that a connection of the last test was cut. */
     @BeforeEach
     void awaitFreeKey() {
-        await().until(() -> server.isFree(KEY));
+        await().until(() -> LOCKS.isFree(KEY));
     }
 
     @DisplayName("X17: a wait ends on time, names key and holder, and leaves the session as it was")
@@ -51,9 +56,9 @@ class BoundedWaitTest {
         // What is left after getting a connection is waited in whole milliseconds.
         Duration atLeast = Duration.ofMillis(Math.max(0, maxWaitMillis - 1));
         Duration atMost = maxWait.plusSeconds(20);
-        try (HikariDataSource pool = server.pool(1);
+        try (HikariDataSource pool = TestDataSources.hikari(SERVER, 1);
                 HeldLock holder = holder()) {
-            executeOn(holder.connection(), "set application_name = 'the holder'");
+            Sql.execute(holder.connection(), "set application_name = 'the holder'");
             int pid = pidOf(pool);
             List<String> settings = settings(pool);
 
@@ -77,17 +82,17 @@ class BoundedWaitTest {
 
             assertThat(pidOf(pool)).isEqualTo(pid);
             assertThat(settings(pool)).isEqualTo(settings);
-            assertThat(server.holders(KEY)).containsExactly(holder.backendPid());
+            assertThat(LOCKS.holders(KEY)).containsExactly(holder.backendPid());
         }
     }
 
     @DisplayName("N20, X17: a holder without a process, as after PREPARE TRANSACTION, is told as what it is")
     @Test
     void preparedTransactionIsNamedAsTheHolder() throws Exception {
-        server.execute("begin; select pg_advisory_xact_lock(" + KEY.bits() + "); prepare transaction 'holder'");
+        SERVER.execute("begin; select pg_advisory_xact_lock(" + KEY.bits() + "); prepare transaction 'holder'");
         try {
             assertThatExceptionOfType(LockTimeoutException.class)
-                    .isThrownBy(() -> AdvisoryLocks.on(server.dataSource()).acquire(KEY, Duration.ZERO))
+                    .isThrownBy(() -> AdvisoryLocks.on(SERVER.dataSource()).acquire(KEY, Duration.ZERO))
                     .withMessageContaining("held by the prepared transaction \"holder\"")
                     .withMessageContaining("ROLLBACK PREPARED")
                     .satisfies(timeout -> {
@@ -95,14 +100,14 @@ class BoundedWaitTest {
                         assertThat(timeout.holderApplicationName()).isEmpty();
                     });
         } finally {
-            server.execute("rollback prepared 'holder'");
+            SERVER.execute("rollback prepared 'holder'");
         }
     }
 
     @ParameterizedTest
     @ValueSource(booleans = {false, true})
     void waiterGetsTheKeyOnceItIsFree(boolean inTransaction) throws Exception {
-        try (HikariDataSource pool = server.pool(1)) {
+        try (HikariDataSource pool = TestDataSources.hikari(SERVER, 1)) {
             int pid = pidOf(pool);
             FutureTask<Integer> waiter;
             try (HeldLock holder = holder()) {
@@ -113,13 +118,13 @@ class BoundedWaitTest {
             }
 
             assertThat(waiter.get(20, TimeUnit.SECONDS)).isEqualTo(pid);
-            assertThat(server.isFree(KEY)).isTrue();
+            assertThat(LOCKS.isFree(KEY)).isTrue();
         }
     }
 
     @Test
     void interruptEndsTheWaitAtOnceAndLeavesNothing() throws Exception {
-        try (HikariDataSource pool = server.pool(1)) {
+        try (HikariDataSource pool = TestDataSources.hikari(SERVER, 1)) {
             int pid = pidOf(pool);
             for (boolean inTransaction : new boolean[] {false, true}) {
                 try (HeldLock holder = holder()) {
@@ -137,7 +142,7 @@ class BoundedWaitTest {
                     assertThat(flagAfterwards.get(20, TimeUnit.SECONDS)).isFalse();
                     assertThat(holder.isHeld()).isTrue();
                 }
-                assertThat(server.isFree(KEY)).isTrue();
+                assertThat(LOCKS.isFree(KEY)).isTrue();
                 assertThat(pidOf(pool)).isEqualTo(pid);
             }
         }
@@ -145,7 +150,7 @@ class BoundedWaitTest {
 
     @Test
     void interruptBeforeTheWaitIsHonoured() {
-        AdvisoryLocks locks = AdvisoryLocks.on(server.dataSource());
+        AdvisoryLocks locks = AdvisoryLocks.on(SERVER.dataSource());
 
         Thread.currentThread().interrupt();
         assertThatExceptionOfType(InterruptedException.class).isThrownBy(() -> locks.acquire(KEY, Duration.ZERO));
@@ -155,13 +160,13 @@ class BoundedWaitTest {
 
     @Test
     void failedTryEndsTheWait() throws Exception {
-        try (HikariDataSource pool = server.pool(1);
+        try (HikariDataSource pool = TestDataSources.hikari(SERVER, 1);
                 HeldLock holder = holder()) {
             int pid = pidOf(pool);
             FutureTask<Integer> waiter = start(() -> run(AdvisoryLocks.on(pool), LONG_WAIT, false));
             awaitTries(pid, 1);
 
-            server.terminate(pid);
+            SERVER.endBackend(pid);
 
             assertThatExceptionOfType(ExecutionException.class)
                     .isThrownBy(() -> waiter.get(20, TimeUnit.SECONDS))
@@ -177,7 +182,8 @@ class BoundedWaitTest {
     @ParameterizedTest
     @ValueSource(booleans = {false, true})
     void waitingSessionIsPlainIdle(boolean inTransaction) throws Exception {
-        try (HikariDataSource pool = server.pool(1, BoundedWaitTest::repeatableReadWithoutAutoCommit)) {
+        try (HikariDataSource pool =
+                TestDataSources.hikari(SERVER, 1, BoundedWaitTest::repeatableReadWithoutAutoCommit)) {
             int pid = pidOf(pool);
             FutureTask<Integer> waiter;
             try (HeldLock holder = holder()) {
@@ -185,12 +191,7 @@ class BoundedWaitTest {
                 for (int tries = 1; tries <= 5; tries++) {
                     awaitTries(pid, 1);
                     await().pollInterval(Duration.ofMillis(1))
-                            .until(
-                                    () -> server.activity(
-                                            pid,
-                                            "state || coalesce(xact_start::text, '')"
-                                                    + " || coalesce(backend_xmin::text, '')"),
-                                    List.of("idle")::equals);
+                            .until(() -> LOCKS.session(pid).orElseThrow().isPlainIdle());
                 }
                 assertThat(holder.isHeld()).isTrue();
             }
@@ -202,10 +203,10 @@ class BoundedWaitTest {
     @ParameterizedTest
     @ValueSource(booleans = {false, true})
     void waitersDoNotHoldUpAnIndexBuild(boolean repeatableReadWithoutAutoCommit) throws Exception {
-        server.execute("drop table if exists indexed; create table indexed as select generate_series(1, 1000) as n");
+        SERVER.execute("drop table if exists indexed; create table indexed as select generate_series(1, 1000) as n");
         Consumer<HikariConfig> configuration =
                 repeatableReadWithoutAutoCommit ? BoundedWaitTest::repeatableReadWithoutAutoCommit : config -> {};
-        try (HikariDataSource pool = server.pool(5, configuration)) {
+        try (HikariDataSource pool = TestDataSources.hikari(SERVER, 5, configuration)) {
             AdvisoryLocks locks = AdvisoryLocks.on(pool);
             List<FutureTask<Integer>> waiters = new ArrayList<>();
 
@@ -215,9 +216,9 @@ class BoundedWaitTest {
                     waiters.add(start(() -> run(locks, LONG_WAIT, inTransaction)));
                 }
                 await().until(() -> pool.getHikariPoolMXBean().getActiveConnections() == 5);
-                assertEndsAtOnce(() -> executeOn(connection, "create index concurrently by_holder on indexed (n)"));
-                try (Connection outside = server.dataSource().getConnection()) {
-                    assertEndsAtOnce(() -> executeOn(outside, "create index concurrently by_others on indexed (n)"));
+                assertEndsAtOnce(() -> Sql.execute(connection, "create index concurrently by_holder on indexed (n)"));
+                try (Connection outside = SERVER.dataSource().getConnection()) {
+                    assertEndsAtOnce(() -> Sql.execute(outside, "create index concurrently by_others on indexed (n)"));
                 }
                 assertThat(waiters).noneMatch(Future::isDone);
                 return true;
@@ -232,7 +233,7 @@ class BoundedWaitTest {
     @ParameterizedTest
     @ValueSource(strings = {"PT-0.001S", "PT-1H", "PT720H0.001S", "PT2562047788015215H"})
     void unreasonableWaitIsRefused(String maxWait) {
-        AdvisoryLocks locks = AdvisoryLocks.on(server.dataSource());
+        AdvisoryLocks locks = AdvisoryLocks.on(SERVER.dataSource());
 
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> locks.acquire(KEY, Duration.parse(maxWait)))
@@ -244,28 +245,27 @@ class BoundedWaitTest {
     @ValueSource(strings = {"PT0S", "PT-5S", "PT0.009S", "PT1H0.001S", "PT2562047788015215H"})
     void unreasonableNetworkTimeoutIsRefused(String networkTimeout) {
         assertThatIllegalArgumentException()
-                .isThrownBy(() -> AdvisoryLocks.on(server.dataSource(), Duration.parse(networkTimeout)))
+                .isThrownBy(() -> AdvisoryLocks.on(SERVER.dataSource(), Duration.parse(networkTimeout)))
                 .withMessageContaining("networkTimeout")
                 .withMessageContaining(Duration.parse(networkTimeout).toString());
     }
 
     private static HeldLock holder() throws Exception {
-        return AdvisoryLocks.on(server.dataSource()).acquire(KEY, Duration.ZERO);
+        return AdvisoryLocks.on(SERVER.dataSource()).acquire(KEY, Duration.ZERO);
     }
 
     private static int run(AdvisoryLocks locks, Duration maxWait, boolean inTransaction) throws Exception {
         return inTransaction
-                ? locks.runInTransaction(KEY, maxWait, TestServer::backendPid)
-                : locks.runLocked(KEY, maxWait, TestServer::backendPid);
+                ? locks.runInTransaction(KEY, maxWait, Sql::backendPid)
+                : locks.runLocked(KEY, maxWait, Sql::backendPid);
     }
 
     /** Waits until this backend has been seen polling that many times. */
     private static void awaitTries(int pid, int tries) {
         Set<String> seen = new HashSet<>();
         await().pollInterval(Duration.ofMillis(5)).until(() -> {
-            seen.addAll(server.activity(
-                    pid, "case when query ~ 'pg_try_advisory|ROLLBACK' then query_start else null end"));
-            seen.remove("");
+            seen.addAll(SERVER.query("select query_start from pg_stat_activity where pid = " + pid
+                    + " and query ~ 'pg_try_advisory|ROLLBACK'"));
             return seen.size() >= tries;
         });
     }
@@ -283,14 +283,14 @@ class BoundedWaitTest {
 
     private static int pidOf(HikariDataSource pool) throws SQLException {
         try (Connection connection = pool.getConnection()) {
-            return backendPid(connection);
+            return Sql.backendPid(connection);
         }
     }
 
     private static List<String> settings(HikariDataSource pool) throws SQLException {
         try (Connection connection = pool.getConnection()) {
             List<String> settings =
-                    TestServer.queryStrings(connection, "select name || '=' || setting from pg_settings order by name");
+                    Sql.column(connection, "select name || '=' || setting from pg_settings order by name");
             settings.add(connection.getAutoCommit() + " " + connection.getNetworkTimeout());
             return settings;
         }

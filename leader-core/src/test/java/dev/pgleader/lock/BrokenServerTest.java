@@ -1,6 +1,5 @@
 package dev.pgleader.lock;
 
-import static dev.pgleader.lock.TestServer.backendPid;
 import static java.util.Objects.requireNonNull;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
@@ -8,12 +7,15 @@ import static org.assertj.core.api.Assertions.catchThrowable;
 import static org.awaitility.Awaitility.await;
 
 import com.zaxxer.hikari.HikariDataSource;
-import dev.pgleader.lock.TestServer.Frozen;
+import dev.pgleader.testkit.JavaProcess;
+import dev.pgleader.testkit.LockTable;
+import dev.pgleader.testkit.PostgresServer;
+import dev.pgleader.testkit.PostgresServer.FrozenBackend;
+import dev.pgleader.testkit.Sql;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.time.Duration;
 import java.util.List;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AutoClose;
@@ -34,21 +36,27 @@ class BrokenServerTest {
     private static final Duration NETWORK_TIMEOUT = Duration.ofMillis(700);
 
     @AutoClose
-    private static final TestServer server = TestServer.start();
+    private static final PostgresServer SERVER = PostgresServer.builder()
+            .setting("max_connections", "60")
+            .setting("max_locks_per_transaction", "10")
+            .launch();
+
+    @AutoClose
+    private static final LockTable LOCKS = new LockTable(SERVER, PostgresServer.DEFAULT_DATABASE);
 
     /** The server may take a moment to see that a connection of the last test was cut. */
     @BeforeEach
     void awaitFreeKey() {
-        await().until(() -> server.isFree(KEY));
+        await().until(() -> LOCKS.isFree(KEY));
     }
 
     @DisplayName("C10, F11: a try on a frozen server ends within the network timeout, and its connection with it")
     @ParameterizedTest
     @ValueSource(booleans = {false, true})
     void tryOnFrozenServerIsBounded(boolean inTransaction) throws Exception {
-        try (Connection connection = server.dataSource().getConnection()) {
-            AdvisoryLocks locks = AdvisoryLocks.on(TestServer.handingOut(() -> connection), NETWORK_TIMEOUT);
-            try (Frozen frozen = TestServer.freeze(backendPid(connection))) {
+        try (Connection connection = SERVER.dataSource().getConnection()) {
+            AdvisoryLocks locks = AdvisoryLocks.on(TestDataSources.careless(() -> connection), NETWORK_TIMEOUT);
+            try (FrozenBackend frozen = SERVER.freezeBackend(Sql.backendPid(connection))) {
                 assertThatExceptionOfType(SQLException.class).isThrownBy(() -> {
                     if (inTransaction) {
                         locks.tryRunInTransaction(KEY, pinned -> true);
@@ -59,7 +67,7 @@ class BrokenServerTest {
                 assertEndedInTime(frozen);
             }
             assertThat(connection.isClosed()).isTrue();
-            await().until(() -> server.isFree(KEY));
+            await().until(() -> LOCKS.isFree(KEY));
         }
     }
 
@@ -67,28 +75,28 @@ class BrokenServerTest {
     @ParameterizedTest
     @CsvSource({"1, false", "1, true", "5, false"})
     void unlockOnFrozenServerIsBounded(int poolSize, boolean transactionIsOpen) throws Exception {
-        try (HikariDataSource pool = server.pool(poolSize)) {
+        try (HikariDataSource pool = TestDataSources.hikari(SERVER, poolSize)) {
             HeldLock lock = AdvisoryLocks.on(pool, NETWORK_TIMEOUT).acquire(KEY, Duration.ZERO);
             int pid = lock.backendPid();
             if (transactionIsOpen) {
                 lock.connection().setAutoCommit(false);
-                assertThat(backendPid(lock.connection())).isEqualTo(pid);
+                assertThat(Sql.backendPid(lock.connection())).isEqualTo(pid);
             }
-            try (Frozen frozen = TestServer.freeze(pid)) {
+            try (FrozenBackend frozen = SERVER.freezeBackend(pid)) {
                 assertThatExceptionOfType(LockLostException.class)
                         .isThrownBy(lock::close)
                         .satisfies(lost -> assertThat(lost.backendPid()).isEqualTo(pid));
                 assertEndedInTime(frozen);
 
-                assertThat(server.holders(KEY)).containsExactly(pid);
+                assertThat(LOCKS.holders(KEY)).containsExactly(pid);
                 for (int borrowed = 0; borrowed < 10; borrowed++) {
                     try (Connection connection = pool.getConnection()) {
-                        assertThat(backendPid(connection)).isNotEqualTo(pid);
+                        assertThat(Sql.backendPid(connection)).isNotEqualTo(pid);
                         assertThat(connection.getNetworkTimeout()).isZero();
                     }
                 }
             }
-            await().until(() -> server.isFree(KEY));
+            await().until(() -> LOCKS.isFree(KEY));
         }
     }
 
@@ -96,20 +104,20 @@ class BrokenServerTest {
     @ParameterizedTest
     @ValueSource(booleans = {false, true})
     void endOfTransactionOnFrozenServerIsBounded(boolean workThrows) throws Exception {
-        server.execute("drop table if exists written; create table written (n int)");
-        try (HikariDataSource pool = server.pool(1)) {
+        SERVER.execute("drop table if exists written; create table written (n int)");
+        try (HikariDataSource pool = TestDataSources.hikari(SERVER, 1)) {
             IllegalStateException failure = new IllegalStateException("work");
-            AtomicReference<@Nullable Frozen> frozen = new AtomicReference<>();
+            AtomicReference<@Nullable FrozenBackend> frozen = new AtomicReference<>();
             Throwable seen = catchThrowable(() -> AdvisoryLocks.on(pool, NETWORK_TIMEOUT)
                     .tryRunInTransaction(KEY, connection -> {
-                        TestServer.executeOn(connection, "insert into written values (1)");
-                        frozen.set(TestServer.freeze(backendPid(connection)));
+                        Sql.execute(connection, "insert into written values (1)");
+                        frozen.set(SERVER.freezeBackend(Sql.backendPid(connection)));
                         if (workThrows) {
                             throw failure;
                         }
                         return true;
                     }));
-            try (Frozen toThaw = requireNonNull(frozen.get())) {
+            try (FrozenBackend toThaw = requireNonNull(frozen.get())) {
                 assertEndedInTime(toThaw);
             }
 
@@ -119,36 +127,36 @@ class BrokenServerTest {
             } else {
                 assertThat(seen).isInstanceOf(LockLostException.class);
             }
-            await().until(() -> server.isFree(KEY));
-            assertThat(server.count("select count(*) from written")).isZero();
+            await().until(() -> LOCKS.isFree(KEY));
+            assertThat(SERVER.query("select count(*) from written")).containsExactly("0");
         }
     }
 
     @DisplayName("C10: isHeld on a frozen server is bounded, and says no")
     @Test
     void isHeldOnFrozenServerIsBounded() throws Exception {
-        HeldLock lock = AdvisoryLocks.on(server.dataSource(), NETWORK_TIMEOUT).acquire(KEY, Duration.ZERO);
-        try (Frozen frozen = TestServer.freeze(lock.backendPid())) {
+        HeldLock lock = AdvisoryLocks.on(SERVER.dataSource(), NETWORK_TIMEOUT).acquire(KEY, Duration.ZERO);
+        try (FrozenBackend frozen = SERVER.freezeBackend(lock.backendPid())) {
             assertThat(lock.isHeld()).isFalse();
             assertThatExceptionOfType(LockLostException.class).isThrownBy(lock::close);
             assertEndedInTime(frozen);
         }
-        await().until(() -> server.isFree(KEY));
+        await().until(() -> LOCKS.isFree(KEY));
     }
 
     @DisplayName("F17, X15: a full lock table is an error, never \"taken by somebody else\"")
     @Test
     void fullLockTableIsAnError() throws Exception {
-        try (Connection first = server.dataSource().getConnection();
-                Connection second = server.dataSource().getConnection();
-                Connection greedy = server.dataSource().getConnection()) {
-            LockedCall underSessionLock = AdvisoryLocks.on(TestServer.handingOut(() -> first))::tryRunLocked;
-            LockedCall inTransaction = AdvisoryLocks.on(TestServer.handingOut(() -> second))::tryRunInTransaction;
+        try (Connection first = SERVER.dataSource().getConnection();
+                Connection second = SERVER.dataSource().getConnection();
+                Connection greedy = SERVER.dataSource().getConnection()) {
+            LockedCall underSessionLock = AdvisoryLocks.on(TestDataSources.careless(() -> first))::tryRunLocked;
+            LockedCall inTransaction = AdvisoryLocks.on(TestDataSources.careless(() -> second))::tryRunInTransaction;
             assertThat(underSessionLock.run(KEY, connection -> true).wasRun()).isTrue();
             assertThat(inTransaction.run(KEY, connection -> true).wasRun()).isTrue();
             assertThatExceptionOfType(SQLException.class)
-                    .isThrownBy(() -> TestServer.executeOn(
-                            greedy, "select pg_advisory_lock(n) from generate_series(1, 100000) as n"));
+                    .isThrownBy(() ->
+                            Sql.execute(greedy, "select pg_advisory_lock(n) from generate_series(1, 100000) as n"));
 
             for (LockedCall call : List.of(underSessionLock, inTransaction)) {
                 assertThatExceptionOfType(SQLException.class)
@@ -158,30 +166,27 @@ class BrokenServerTest {
                         .isEqualTo("53200");
             }
         }
-        await().until(() -> server.count("select count(*) from pg_locks where locktype = 'advisory'") == 0);
+        await().until(() -> LOCKS.advisoryRows().isEmpty());
     }
 
     @DisplayName("X16, F13: a client killed in the middle of a statement frees the key,"
             + " with client_connection_check_interval set")
     @Test
     void killedClientFreesTheKey() throws Exception {
-        Process client = ForkedJvm.start(
-                ForkedJvm.classPath(),
-                List.of(),
+        try (JavaProcess client = JavaProcess.start(
                 ClientInLongStatement.class,
-                server.url() + "&options=-c%20client_connection_check_interval=200");
-        try {
-            await().until(() -> server.count("select count(*) from pg_locks join"
-                            + " pg_stat_activity using (pid) where locktype = 'advisory' and query ~ 'pg_sleep'"
-                            + " and state = 'active' and pid <> pg_backend_pid()")
+                SERVER.loginUrl(PostgresServer.DEFAULT_DATABASE)
+                        + "&options=-c%20client_connection_check_interval=200")) {
+            await().until(() -> SERVER.query("select pid from pg_locks join"
+                                    + " pg_stat_activity using (pid) where locktype = 'advisory' and query ~ 'pg_sleep'"
+                                    + " and state = 'active' and pid <> pg_backend_pid()")
+                            .size()
                     == 1);
-            assertThat(server.isFree(KEY)).isFalse();
-        } finally {
-            client.destroyForcibly();
+            assertThat(LOCKS.isFree(KEY)).isFalse();
+            client.kill();
         }
-        assertThat(client.waitFor(60, TimeUnit.SECONDS)).isTrue();
 
-        await().until(() -> server.isFree(KEY));
+        await().until(() -> LOCKS.isFree(KEY));
     }
 
     /** Run in a JVM of its own. */
@@ -190,13 +195,13 @@ class BrokenServerTest {
             var dataSource = new PGSimpleDataSource();
             dataSource.setUrl(arguments[0]);
             AdvisoryLocks.on(dataSource).runLocked(KEY, Duration.ZERO, connection -> {
-                TestServer.executeOn(connection, "select pg_sleep(600)");
+                Sql.execute(connection, "select pg_sleep(600)");
                 return true;
             });
         }
     }
 
-    private static void assertEndedInTime(Frozen frozen) {
+    private static void assertEndedInTime(FrozenBackend frozen) {
         assertThat(frozen.age()).isBetween(NETWORK_TIMEOUT, NETWORK_TIMEOUT.plusSeconds(20));
     }
 

@@ -3,10 +3,8 @@ package dev.pgleader.lock;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 
 import dev.pgleader.testkit.PostgresServer;
-import java.sql.SQLException;
 import java.util.concurrent.ThreadLocalRandom;
-import org.junit.jupiter.api.AfterAll;
-import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -17,32 +15,24 @@ import org.junit.jupiter.params.provider.EnumSource;
 class BusyConnectionTest {
 
     private static final PostgresServer SERVER = PostgresServer.shared();
-    private static LenderDatabase database;
+
+    @AutoClose
+    private static final LenderDatabase DATABASE = LenderDatabase.create("busy_connection");
 
     private final LockKey key = LockKey.of(ThreadLocalRandom.current().nextLong());
-
-    @BeforeAll
-    static void createDatabase() throws SQLException {
-        database = new LenderDatabase(SERVER, "busy_connection");
-    }
-
-    @AfterAll
-    static void closeDatabase() throws SQLException {
-        database.close();
-    }
 
     @DisplayName(
             "N05, R27: a COPY that the work of a session lock leaves ends with its session, and the slot is lent again")
     @ParameterizedTest
     @EnumSource(Lender.class)
     void sessionLock(Lender lender) throws Exception {
-        try (Lender.Open open = lender.open(database.url(), 1)) {
+        try (Lender.Open open = lender.open(DATABASE.url(), 1)) {
             String settings = LenderDatabase.settings(open);
             AdvisoryLocks locks = AdvisoryLocks.on(open.dataSource(), Mess.NETWORK_TIMEOUT_OF_BUSY);
             assertThatExceptionOfType(LockLostException.class)
                     .isThrownBy(() ->
                             locks.tryRunLocked(key, connection -> Mess.LEAVES_COPY.make(SERVER, connection, false)));
-            database.assertWhole(open, 1, settings, key);
+            DATABASE.assertWhole(open, 1, settings, key);
         }
     }
 
@@ -51,13 +41,13 @@ class BusyConnectionTest {
     @ParameterizedTest
     @EnumSource(Lender.class)
     void transactionLock(Lender lender) throws Exception {
-        try (Lender.Open open = lender.open(database.url(), 1)) {
+        try (Lender.Open open = lender.open(DATABASE.url(), 1)) {
             String settings = LenderDatabase.settings(open);
             AdvisoryLocks locks = AdvisoryLocks.on(open.dataSource(), Mess.NETWORK_TIMEOUT_OF_BUSY);
             assertThatExceptionOfType(LockLostException.class)
                     .isThrownBy(() -> locks.tryRunInTransaction(
                             key, connection -> Mess.LEAVES_COPY.make(SERVER, connection, true)));
-            database.assertWhole(open, 1, settings, key);
+            DATABASE.assertWhole(open, 1, settings, key);
         }
     }
 }

@@ -43,8 +43,8 @@ import java.util.logging.SimpleFormatter;
 import java.util.stream.Stream;
 import javax.net.SocketFactory;
 import javax.sql.DataSource;
-import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Test;
@@ -61,22 +61,18 @@ class ConnectionSourceTest {
     private static final Settings SETTINGS =
             new Settings("source", Duration.ofSeconds(20), Duration.ofSeconds(5), true);
 
-    private static PostgresServer server;
-    private static LockTable table;
+    @AutoClose
+    private static final PostgresServer SERVER =
+            PostgresServer.builder().passwords().launch();
+
+    @AutoClose
+    private static final LockTable TABLE = new LockTable(SERVER, PostgresServer.DEFAULT_DATABASE);
 
     private final ExecutorService executor = Executors.newCachedThreadPool();
 
     @BeforeAll
-    static void launch() throws SQLException {
-        server = PostgresServer.builder().passwords().launch();
-        server.createRole("owner", SECRET);
-        table = new LockTable(server, PostgresServer.DEFAULT_DATABASE);
-    }
-
-    @AfterAll
-    static void stop() throws SQLException {
-        table.close();
-        server.close();
+    static void createRole() throws SQLException {
+        SERVER.createRole("owner", SECRET);
     }
 
     @AfterEach
@@ -85,7 +81,7 @@ class ConnectionSourceTest {
     }
 
     private static String url() {
-        return server.url(PostgresServer.DEFAULT_DATABASE);
+        return SERVER.url(PostgresServer.DEFAULT_DATABASE);
     }
 
     /** Opens a session, has it answer, and returns the user it was opened as. */
@@ -93,7 +89,7 @@ class ConnectionSourceTest {
         LockSession session = LockSession.open(source, SETTINGS);
         try {
             assertThat(session.check()).isEmpty();
-            return table.session(session.facts().backendPid()).orElseThrow().user();
+            return TABLE.session(session.facts().backendPid()).orElseThrow().user();
         } finally {
             session.close();
         }
@@ -185,7 +181,7 @@ class ConnectionSourceTest {
     void aWrongPasswordIsToldWithoutThePassword() {
         String withSecrets = url() + "?password=" + SECRET + "&sslpassword=" + SECRET + "-tls";
         ConnectionSource source = ConnectionSource.of(withSecrets, "owner", SECRET + "-wrong");
-        assertThat(source.toString()).contains(Integer.toString(server.port())).doesNotContain(SECRET);
+        assertThat(source.toString()).contains(Integer.toString(SERVER.port())).doesNotContain(SECRET);
         assertThat(new Credentials("owner", SECRET).toString())
                 .contains("owner")
                 .doesNotContain(SECRET);
@@ -212,7 +208,7 @@ class ConnectionSourceTest {
         try (LogCapture log = LogCapture.of("ROOT", Level.DEBUG)) {
             LockSession session = LockSession.open(source, SETTINGS);
             assertThat(session.toString()).doesNotContain(SECRET);
-            server.terminateBackend(session.facts().backendPid());
+            SERVER.terminateBackend(session.facts().backendPid());
             Throwable lost = catchThrowable(() -> session.awaitNotifications(TimeUnit.SECONDS.toNanos(10)));
             assertThat(told(lost)).contains("administrator command").doesNotContain(SECRET);
             session.abort();
@@ -224,11 +220,11 @@ class ConnectionSourceTest {
 
     @Test
     void credentialsAreAskedAnewAtEachLogin() throws Exception {
-        server.createRole("rotating", "first");
+        SERVER.createRole("rotating", "first");
         AtomicReference<Credentials> current = new AtomicReference<>(new Credentials("rotating", "first"));
         ConnectionSource source = ConnectionSource.of(url(), current::get);
         assertThat(userOf(source)).isEqualTo("rotating");
-        server.execute("ALTER ROLE rotating PASSWORD 'second'");
+        SERVER.execute("ALTER ROLE rotating PASSWORD 'second'");
         assertFault(Fault.LOGIN_REFUSED, () -> LockSession.open(source, SETTINGS));
         current.set(new Credentials("rotating", "second"));
         assertThat(userOf(source)).isEqualTo("rotating");
@@ -250,16 +246,16 @@ class ConnectionSourceTest {
     void userAndPasswordMayStandInTheUrl() throws Exception {
         String url = url() + "?user=owner&password=" + SECRET;
         assertThat(userOf(ConnectionSource.of(url))).isEqualTo("owner");
-        assertThat(userOf(ConnectionSource.of(url, server.superuser(), server.superuserPassword())))
-                .isEqualTo(server.superuser());
+        assertThat(userOf(ConnectionSource.of(url, SERVER.superuser(), SERVER.superuserPassword())))
+                .isEqualTo(SERVER.superuser());
     }
 
     @Test
     void aDatabaseMayHaveAnyName() throws Exception {
         String name = "a/b c+d?e=f&g%h;\u00e4'\"";
-        server.createDatabase(name);
+        SERVER.createDatabase(name);
         String encoded = "a%2Fb+c%2Bd%3Fe%3Df%26g%25h%3B%C3%A4%27%22";
-        String url = "jdbc:postgresql://127.0.0.1:" + server.port() + "/" + encoded;
+        String url = "jdbc:postgresql://127.0.0.1:" + SERVER.port() + "/" + encoded;
         LockSession session = LockSession.open(ConnectionSource.of(url, "owner", SECRET), SETTINGS);
         assertThat(session.facts().database()).isEqualTo(name);
         session.close();
@@ -267,8 +263,8 @@ class ConnectionSourceTest {
 
     @Test
     void withoutDatabaseItIsTheOneOfTheUser() throws Exception {
-        server.createDatabase("owner");
-        LockSession session = LockSession.open(ConnectionSource.of(server.url(""), "owner", SECRET), SETTINGS);
+        SERVER.createDatabase("owner");
+        LockSession session = LockSession.open(ConnectionSource.of(SERVER.url(""), "owner", SECRET), SETTINGS);
         assertThat(session.facts().database()).isEqualTo("owner");
         session.close();
     }
@@ -276,7 +272,7 @@ class ConnectionSourceTest {
     @Test
     @DisplayName("C09: timeouts and query modes of the URL don't count")
     void overriddenParameters() throws Exception {
-        try (TcpProxy network = new TcpProxy(server.port())) {
+        try (TcpProxy network = new TcpProxy(SERVER.port())) {
             String parameters = "?socketTimeout=1&loginTimeout=1&connectTimeout=1&queryTimeout=1&preferQueryMode=simple"
                     + "&prepareThreshold=1&autosave=always&readOnly=true&readOnlyMode=always&ApplicationName=theirs";
             String url = PostgresServer.url(network.port(), PostgresServer.DEFAULT_DATABASE, Map.of());
@@ -291,7 +287,7 @@ class ConnectionSourceTest {
                 assertThat(session.check()).containsExactly(key);
                 session.release(List.of(key));
             }
-            assertThat(table.sessions("pg-leader/source")).hasSize(1);
+            assertThat(TABLE.sessions("pg-leader/source")).hasSize(1);
             session.close();
         }
     }
@@ -393,14 +389,14 @@ class ConnectionSourceTest {
             return System.nanoTime();
         });
         long start = System.nanoTime();
-        server.terminateBackend(session.facts().backendPid());
+        SERVER.terminateBackend(session.facts().backendPid());
         assertThat(Duration.ofNanos(noticed.get(20, TimeUnit.SECONDS) - start)).isLessThan(Duration.ofSeconds(15));
         session.abort();
     }
 
     @Test
     void aClosedPortIsUnreachableAtOnce() {
-        try (TcpProxy network = new TcpProxy(server.port())) {
+        try (TcpProxy network = new TcpProxy(SERVER.port())) {
             network.refuse();
             String url = PostgresServer.url(network.port(), PostgresServer.DEFAULT_DATABASE, Map.of());
             ConnectionSource source = ConnectionSource.of(url, "owner", SECRET);
@@ -415,7 +411,7 @@ class ConnectionSourceTest {
     @ValueSource(strings = {"", "?sslmode=disable", "?sslmode=require"})
     @DisplayName("C09, C10: a server that accepts and never answers is unreachable within the network timeout")
     void silentServer(String parameters) {
-        try (TcpProxy network = new TcpProxy(server.port())) {
+        try (TcpProxy network = new TcpProxy(SERVER.port())) {
             network.future().flow(Flow.SWALLOW);
             String url = PostgresServer.url(network.port(), PostgresServer.DEFAULT_DATABASE, Map.of());
             ConnectionSource source = ConnectionSource.of(url + parameters, "owner", SECRET);
@@ -439,7 +435,7 @@ class ConnectionSourceTest {
                 "LISTEN",
                 "pg_walfile_name",
                 "pg_postmaster_start_time")) {
-            try (TcpProxy network = new TcpProxy(server.port())) {
+            try (TcpProxy network = new TcpProxy(SERVER.port())) {
                 String url = PostgresServer.url(network.port(), PostgresServer.DEFAULT_DATABASE, Map.of());
                 ConnectionSource source = ConnectionSource.of(url, "owner", SECRET);
                 TcpProxy.Trigger reached = network.onNext(
@@ -451,19 +447,19 @@ class ConnectionSourceTest {
                 assertThat(elapsed(start)).as(statement).isLessThan(Duration.ofSeconds(15));
                 assertThat(reached.hasFired()).isTrue();
             }
-            await().until(() -> table.sessions("pg-leader").isEmpty());
+            await().until(() -> TABLE.sessions("pg-leader").isEmpty());
         }
     }
 
     @Test
     void opensThatFailLeaveNoFilesOpen() throws Exception {
-        try (TcpProxy network = new TcpProxy(server.port())) {
+        try (TcpProxy network = new TcpProxy(SERVER.port())) {
             network.refuse();
             String closed = PostgresServer.url(network.port(), PostgresServer.DEFAULT_DATABASE, Map.of());
             List<ConnectionSource> sources = List.of(
                     ConnectionSource.of(closed, "owner", SECRET),
                     ConnectionSource.of(url(), "owner", "wrong"),
-                    ConnectionSource.of(server.url("no_such_database"), "owner", SECRET));
+                    ConnectionSource.of(SERVER.url("no_such_database"), "owner", SECRET));
             openInVain(sources, 1);
             long before = openFiles();
             openInVain(sources, 4);

@@ -12,7 +12,6 @@ import dev.pgleader.testkit.LockTable;
 import dev.pgleader.testkit.LogCapture;
 import dev.pgleader.testkit.PostgresServer;
 import dev.pgleader.testkit.Sql;
-import java.lang.reflect.Proxy;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.time.Duration;
@@ -20,9 +19,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.Callable;
-import javax.sql.DataSource;
-import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.DisplayName;
@@ -43,24 +41,12 @@ class DoubtfulSessionTest {
             new Settings("doubtful", Duration.ofSeconds(20), Duration.ofSeconds(5), true);
     private static final PostgresServer SERVER = PostgresServer.shared();
 
-    private static LockTable table;
+    @AutoClose
+    private static final LockTable TABLE = new LockTable(SERVER, DATABASE);
 
     @BeforeAll
     static void createDatabase() throws SQLException {
         SERVER.createDatabase(DATABASE);
-        table = new LockTable(SERVER, DATABASE);
-    }
-
-    @AfterAll
-    static void closeTable() throws SQLException {
-        table.close();
-    }
-
-    private static DataSource lending(Callable<Connection> connections) {
-        return (DataSource) Proxy.newProxyInstance(
-                DoubtfulSessionTest.class.getClassLoader(),
-                new Class<?>[] {DataSource.class},
-                (proxy, method, arguments) -> method.getName().equals("getConnection") ? connections.call() : false);
     }
 
     /** A session whose connection the test can use, too. */
@@ -74,8 +60,8 @@ class DoubtfulSessionTest {
 
         @BeforeEach
         void lock() throws Exception {
-            table.awaitFree(KEY.bits(), Duration.ofSeconds(20));
-            session = LockSession.open(ConnectionSource.of(lending(() -> backend)), SETTINGS);
+            TABLE.awaitFree(KEY.bits(), Duration.ofSeconds(20));
+            session = LockSession.open(ConnectionSource.of(TestDataSources.lending(() -> backend)), SETTINGS);
             assertThat(session.attempt(List.of(KEY)).granted()).containsExactly(KEY);
             assertThat(session.check()).containsExactly(KEY);
         }
@@ -107,10 +93,10 @@ class DoubtfulSessionTest {
             assertFault(Fault.SHARED_BACKEND, session::check);
             assertFault(
                     Fault.SHARED_BACKEND, () -> session.attempt(List.of(KEY)).granted());
-            assertThat(table.holders(KEY.bits())).isEmpty();
+            assertThat(TABLE.holders(KEY.bits())).isEmpty();
             assertThat(Sql.tryLock(backend, KEY.bits())).isTrue();
             assertFault(Fault.SHARED_BACKEND, () -> session.release(List.of(KEY)));
-            assertThat(table.holders(KEY.bits())).hasSize(1);
+            assertThat(TABLE.holders(KEY.bits())).hasSize(1);
         }
 
         @Test
@@ -159,7 +145,7 @@ class DoubtfulSessionTest {
             assertFault(Fault.SHARED_BACKEND, session::check);
             assertFault(Fault.SHARED_BACKEND, () -> session.attempt(List.of(LockKey.of(80))));
             assertFault(Fault.SHARED_BACKEND, () -> session.waitInQueue(LockKey.of(80), Duration.ofMillis(10)));
-            assertThat(table.holders(80)).isEmpty();
+            assertThat(TABLE.holders(80)).isEmpty();
         }
     }
 
@@ -169,7 +155,7 @@ class DoubtfulSessionTest {
         Connection backend = SERVER.connect(DATABASE);
         int pid = Sql.backendPid(backend);
         Sql.execute(backend, "SELECT set_config('pgleader.session', 'another', false)");
-        ConnectionSource same = ConnectionSource.of(lending(() -> backend));
+        ConnectionSource same = ConnectionSource.of(TestDataSources.lending(() -> backend));
         assertFault(Fault.SHARED_BACKEND, () -> LockSession.open(same, SETTINGS))
                 .hasMessageContaining(Integer.toString(pid))
                 .hasMessageContaining("directly");
@@ -179,7 +165,7 @@ class DoubtfulSessionTest {
     @DisplayName("C01, X11, F14: a connection that a pool hands out locked is refused, and never handed out again")
     void leftBehindLocked() throws SQLException {
         HikariConfig config = new HikariConfig();
-        config.setJdbcUrl(SERVER.url(DATABASE, Map.of("user", SERVER.superuser())));
+        config.setJdbcUrl(SERVER.loginUrl(DATABASE));
         config.setMaximumPoolSize(1);
         try (HikariDataSource pool = new HikariDataSource(config)) {
             int pid;
@@ -190,7 +176,7 @@ class DoubtfulSessionTest {
             ConnectionSource source = ConnectionSource.of(pool);
             assertFault(Fault.SHARED_BACKEND, () -> LockSession.open(source, SETTINGS))
                     .hasMessageContaining("holds 1 advisory lock");
-            table.awaitFree(79, Duration.ofSeconds(20));
+            TABLE.awaitFree(79, Duration.ofSeconds(20));
             try (Connection borrowed = pool.getConnection()) {
                 assertThat(Sql.backendPid(borrowed)).isNotEqualTo(pid);
             }
@@ -239,7 +225,7 @@ class DoubtfulSessionTest {
         void refused() {
             assertFault(Fault.LEASE_NOT_ENFORCED, () -> LockSession.open(source, SETTINGS))
                     .hasMessageContaining("idle_session_timeout");
-            await().until(() -> table.sessions("pg-leader/doubtful").isEmpty());
+            await().until(() -> TABLE.sessions("pg-leader/doubtful").isEmpty());
         }
 
         @Test
@@ -250,7 +236,7 @@ class DoubtfulSessionTest {
                 assertThat(session.facts().leaseEnforced()).isFalse();
                 assertThat(session.attempt(List.of(KEY)).granted()).containsExactly(KEY);
                 assertThat(session.check()).containsExactly(KEY);
-                assertThat(table.sessions("pg-leader/lenient")).hasSize(1);
+                assertThat(TABLE.sessions("pg-leader/lenient")).hasSize(1);
                 session.release(List.of(KEY));
                 session.close();
                 assertThat(log.messages(Level.INFO))

@@ -12,7 +12,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
-import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Timeout;
@@ -26,17 +26,12 @@ class FloodTest {
 
     private static final Duration PATIENCE = Duration.ofSeconds(40);
 
-    private static PostgresServer server;
+    @AutoClose
+    private static final PostgresServer SERVER = PostgresServer.builder().tls().launch();
 
     @BeforeAll
-    static void launch() throws SQLException {
-        server = PostgresServer.builder().tls().launch();
-        server.createRole("flooder", "");
-    }
-
-    @AfterAll
-    static void stop() {
-        server.close();
+    static void createRole() throws SQLException {
+        SERVER.createRole("flooder", "");
     }
 
     @ParameterizedTest
@@ -50,14 +45,14 @@ class FloodTest {
     @DisplayName(
             "R03: 40,000 long or 1,500,000 short notifications in one statement fill no heap of 64 MB, and there is a session afterwards")
     void flooded(String sslMode, boolean overDataSource, int length) throws Exception {
-        String url = server.url(PostgresServer.DEFAULT_DATABASE, Map.of("sslmode", sslMode));
+        String url = SERVER.url(PostgresServer.DEFAULT_DATABASE, Map.of("sslmode", sslMode));
         try (JavaProcess process = JavaProcess.builder(FloodedProcess.class)
                 .jvmOption("-Xmx64m")
                 .jvmOption("-XX:+ExitOnOutOfMemoryError")
-                .arguments(url, server.superuser(), server.superuserPassword(), Boolean.toString(overDataSource))
+                .arguments(url, SERVER.superuser(), SERVER.superuserPassword(), Boolean.toString(overDataSource))
                 .start()) {
             process.awaitLine("ready", PATIENCE);
-            try (Connection flooder = server.connect(PostgresServer.DEFAULT_DATABASE, "flooder", "")) {
+            try (Connection flooder = SERVER.connect(PostgresServer.DEFAULT_DATABASE, "flooder", "")) {
                 Sql.execute(
                         flooder,
                         "SELECT count(pg_notify('pgleader', n || repeat('x', %d))) FROM generate_series(1, %d) AS n"
@@ -67,7 +62,7 @@ class FloodTest {
             JavaProcess.Line lost = process.awaitLine("lost", PATIENCE);
             assertThat(lost.text()).contains("floods the database");
             process.awaitLineAfter(lost, line -> line.equals("ready"), PATIENCE);
-            try (Connection flooder = server.connect(PostgresServer.DEFAULT_DATABASE, "flooder", "")) {
+            try (Connection flooder = SERVER.connect(PostgresServer.DEFAULT_DATABASE, "flooder", "")) {
                 Sql.execute(flooder, "NOTIFY pgleader, 'and what is now?'");
             }
             process.awaitLine("heard and what is now\\?", PATIENCE);

@@ -1,8 +1,5 @@
 package dev.pgleader.lock;
 
-import static dev.pgleader.lock.TestServer.backendPid;
-import static dev.pgleader.lock.TestServer.executeOn;
-import static dev.pgleader.lock.TestServer.queryStrings;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
@@ -10,6 +7,9 @@ import static org.assertj.core.api.Assertions.catchThrowable;
 import static org.awaitility.Awaitility.await;
 
 import com.zaxxer.hikari.HikariDataSource;
+import dev.pgleader.testkit.LockTable;
+import dev.pgleader.testkit.PostgresServer;
+import dev.pgleader.testkit.Sql;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.sql.Savepoint;
@@ -39,32 +39,35 @@ class HeldLockTest {
     private static final LockKey KEY = LockKey.named("session-lock-test");
 
     @AutoClose
-    private static final TestServer server = TestServer.start();
+    private static final PostgresServer SERVER = PostgresServer.launch();
+
+    @AutoClose
+    private static final LockTable LOCKS = new LockTable(SERVER, PostgresServer.DEFAULT_DATABASE);
 
     /** The server may take a moment to see that a connection of the last test was cut. */
     @BeforeEach
     void awaitFreeKey() {
-        await().until(() -> server.isFree(KEY));
+        await().until(() -> LOCKS.isFree(KEY));
     }
 
     @DisplayName("C01, C24: the work's own session holds the key to its end and no longer, with the pool open")
     @ParameterizedTest
     @ValueSource(booleans = {true, false})
     void keyIsHeldForTheWholeWorkAndNoLonger(boolean autoCommit) throws Exception {
-        try (HikariDataSource pool = server.pool(1, config -> config.setAutoCommit(autoCommit))) {
+        try (HikariDataSource pool = TestDataSources.hikari(SERVER, 1, config -> config.setAutoCommit(autoCommit))) {
             LockOutcome<Integer> outcome = AdvisoryLocks.on(pool).tryRunLocked(KEY, connection -> {
-                int pid = backendPid(connection);
-                assertThat(server.holders(KEY)).containsExactly(pid);
-                assertThat(server.isFree(KEY)).isFalse();
-                executeOn(connection, "create temp table scratch (n int)");
-                assertThat(server.isFree(KEY)).isFalse();
+                int pid = Sql.backendPid(connection);
+                assertThat(LOCKS.holders(KEY)).containsExactly(pid);
+                assertThat(LOCKS.isFree(KEY)).isFalse();
+                Sql.execute(connection, "create temp table scratch (n int)");
+                assertThat(LOCKS.isFree(KEY)).isFalse();
                 return pid;
             });
 
-            assertThat(server.holders(KEY)).isEmpty();
-            assertThat(server.isFree(KEY)).isTrue();
+            assertThat(LOCKS.holders(KEY)).isEmpty();
+            assertThat(LOCKS.isFree(KEY)).isTrue();
             try (Connection again = pool.getConnection()) {
-                assertThat(backendPid(again)).isEqualTo(outcome.value());
+                assertThat(Sql.backendPid(again)).isEqualTo(outcome.value());
                 assertThat(again.getAutoCommit()).isEqualTo(autoCommit);
             }
         }
@@ -73,16 +76,14 @@ class HeldLockTest {
     @DisplayName("F6: the session is plain idle while the work does something else, whatever the pool's defaults")
     @Test
     void sessionIsIdleDuringTheWork() throws Exception {
-        try (HikariDataSource pool = server.pool(1, config -> {
+        try (HikariDataSource pool = TestDataSources.hikari(SERVER, 1, config -> {
             config.setAutoCommit(false);
             config.setTransactionIsolation("TRANSACTION_REPEATABLE_READ");
         })) {
             try (HeldLock lock = AdvisoryLocks.on(pool).acquire(KEY, Duration.ZERO)) {
                 assertThat(lock.isHeld()).isTrue();
-                assertThat(server.activity(
-                                lock.backendPid(),
-                                "state || coalesce(xact_start::text, '')" + " || coalesce(backend_xmin::text, '')"))
-                        .containsExactly("idle");
+                assertThat(LOCKS.session(lock.backendPid()).orElseThrow().isPlainIdle())
+                        .isTrue();
             }
         }
     }
@@ -104,24 +105,24 @@ class HeldLockTest {
     @DisplayName("F2, F16: each key of either space is the lock that the server shows for it")
     void everyKeyCanBeLocked(String text) throws Exception {
         LockKey key = LockKey.parse(text);
-        AdvisoryLocks locks = AdvisoryLocks.on(server.dataSource());
+        AdvisoryLocks locks = AdvisoryLocks.on(SERVER.dataSource());
 
         try (HeldLock lock = locks.acquire(key, Duration.ZERO)) {
             assertThat(lock.isHeld()).isTrue();
-            assertThat(server.holders(key)).containsExactly(lock.backendPid());
-            assertThat(server.isFree(key)).isFalse();
+            assertThat(LOCKS.holders(key)).containsExactly(lock.backendPid());
+            assertThat(LOCKS.isFree(key)).isFalse();
         }
-        assertThat(server.isFree(key)).isTrue();
+        assertThat(LOCKS.isFree(key)).isTrue();
         assertThat(locks.tryRunInTransaction(
-                                key, connection -> server.holders(key).equals(List.of(backendPid(connection))))
+                                key, connection -> LOCKS.holders(key).equals(List.of(Sql.backendPid(connection))))
                         .value())
                 .isTrue();
-        assertThat(server.isFree(key)).isTrue();
+        assertThat(LOCKS.isFree(key)).isTrue();
     }
 
     @Test
     void pairAndNumberOfTheSameBitsAreTwoLocks() throws Exception {
-        AdvisoryLocks locks = AdvisoryLocks.on(server.dataSource());
+        AdvisoryLocks locks = AdvisoryLocks.on(SERVER.dataSource());
 
         try (HeldLock pair = locks.acquire(LockKey.of(1, 2), Duration.ZERO);
                 HeldLock number = locks.acquire(LockKey.of(4294967298L), Duration.ZERO)) {
@@ -132,9 +133,9 @@ class HeldLockTest {
 
     @Test
     void workIsSkippedOnlyWhileTheKeyIsTaken() throws Exception {
-        try (HikariDataSource pool = server.pool(1)) {
+        try (HikariDataSource pool = TestDataSources.hikari(SERVER, 1)) {
             AdvisoryLocks locks = AdvisoryLocks.on(pool);
-            try (HeldLock other = AdvisoryLocks.on(server.dataSource()).acquire(KEY, Duration.ZERO)) {
+            try (HeldLock other = AdvisoryLocks.on(SERVER.dataSource()).acquire(KEY, Duration.ZERO)) {
                 LockOutcome<String> skipped = locks.tryRunLocked(KEY, connection -> "ran");
 
                 assertThat(skipped.wasSkipped()).isTrue();
@@ -149,7 +150,7 @@ class HeldLockTest {
     @SuppressWarnings("NullAway") // Outside its JSpecify mode it takes the result of a lambda for never null.
     void workThatReturnsNullIsNotSkipped() throws Exception {
         LockOutcome<@Nullable String> outcome =
-                AdvisoryLocks.on(server.dataSource()).tryRunLocked(KEY, connection -> null);
+                AdvisoryLocks.on(SERVER.dataSource()).tryRunLocked(KEY, connection -> null);
 
         assertThat(outcome.wasRun()).isTrue();
         assertThat(outcome.value()).isNull();
@@ -158,7 +159,7 @@ class HeldLockTest {
     @DisplayName("C02: 20 threads on 20 keys, whatever the work does: its session has the lock, and nothing is left")
     @Test
     void nothingIsLeftWhateverTheWorkDoes() throws Exception {
-        try (HikariDataSource pool = server.pool(5)) {
+        try (HikariDataSource pool = TestDataSources.hikari(SERVER, 5)) {
             AdvisoryLocks locks = AdvisoryLocks.on(pool);
             ExecutorService threads = Executors.newFixedThreadPool(20);
             List<Future<?>> results = new ArrayList<>();
@@ -176,33 +177,32 @@ class HeldLockTest {
             }
             threads.shutdown();
 
-            assertThat(server.count("select count(*) from pg_locks where locktype = 'advisory'"))
-                    .isZero();
+            assertThat(LOCKS.advisoryRows()).isEmpty();
         }
     }
 
     private static void runEachKindOfWork(AdvisoryLocks locks, LockKey key) throws Exception {
         try (HeldLock lock = locks.acquire(key, Duration.ZERO)) {
-            assertThat(backendPid(lock.connection())).isEqualTo(lock.backendPid());
-            assertThat(server.holders(key)).containsExactly(lock.backendPid());
+            assertThat(Sql.backendPid(lock.connection())).isEqualTo(lock.backendPid());
+            assertThat(LOCKS.holders(key)).containsExactly(lock.backendPid());
         }
         for (Throwable thrown : List.of(new IllegalStateException("work"), new AssertionError("work"))) {
             assertThatThrownBy(() -> locks.tryRunLocked(key, connection -> {
-                        assertThat(server.holders(key)).containsExactly(backendPid(connection));
+                        assertThat(LOCKS.holders(key)).containsExactly(Sql.backendPid(connection));
                         return sneak(thrown);
                     }))
                     .isSameAs(thrown)
                     .hasNoSuppressedExceptions();
-            assertThat(server.holders(key)).isEmpty();
+            assertThat(LOCKS.holders(key)).isEmpty();
         }
         assertThat(locks.tryRunLocked(key, connection -> {
                             Thread.currentThread().interrupt();
-                            return backendPid(connection);
+                            return Sql.backendPid(connection);
                         })
                         .wasRun())
                 .isTrue();
         assertThat(Thread.interrupted()).isTrue();
-        assertThat(server.holders(key)).isEmpty();
+        assertThat(LOCKS.holders(key)).isEmpty();
     }
 
     @SuppressWarnings({"unchecked", "TypeParameterUnusedInFormals"})
@@ -214,13 +214,13 @@ class HeldLockTest {
     @ParameterizedTest
     @ValueSource(ints = {1, 5})
     void endedSessionIsReportedAndNeverReused(int poolSize) throws Exception {
-        try (HikariDataSource pool = server.pool(poolSize)) {
+        try (HikariDataSource pool = TestDataSources.hikari(SERVER, poolSize)) {
             AtomicInteger pid = new AtomicInteger();
 
             assertThatExceptionOfType(LockLostException.class)
                     .isThrownBy(() -> AdvisoryLocks.on(pool).tryRunLocked(KEY, connection -> {
-                        pid.set(backendPid(connection));
-                        server.terminate(pid.get());
+                        pid.set(Sql.backendPid(connection));
+                        SERVER.endBackend(pid.get());
                         return true;
                     }))
                     .satisfies(lost -> {
@@ -231,19 +231,19 @@ class HeldLockTest {
                     .withMessageContaining(String.valueOf(pid.get()))
                     .withCauseInstanceOf(SQLException.class);
 
-            assertThat(server.isFree(KEY)).isTrue();
-            server.assertNeverHandedOut(pool, pid.get());
+            assertThat(LOCKS.isFree(KEY)).isTrue();
+            TestDataSources.assertNeverHandedOut(LOCKS, pool, pid.get());
         }
     }
 
     @DisplayName("C02: the work's own failure is what the caller sees; the lost lock is suppressed in it")
     @Test
     void failureOfTheWorkComesFirst() throws Exception {
-        try (HikariDataSource pool = server.pool(1)) {
+        try (HikariDataSource pool = TestDataSources.hikari(SERVER, 1)) {
             Exception failure = new Exception("the work's own");
 
             assertThatThrownBy(() -> AdvisoryLocks.on(pool).runLocked(KEY, Duration.ZERO, connection -> {
-                        server.terminate(backendPid(connection));
+                        SERVER.endBackend(Sql.backendPid(connection));
                         throw failure;
                     }))
                     .isSameAs(failure)
@@ -256,14 +256,14 @@ class HeldLockTest {
     @ParameterizedTest
     @ValueSource(booleans = {true, false})
     void abortedTransactionIsRolledBack(boolean bySql) throws Exception {
-        server.execute("drop table if exists left_over; create table left_over (n int)");
-        try (HikariDataSource pool = server.pool(1)) {
+        SERVER.execute("drop table if exists left_over; create table left_over (n int)");
+        try (HikariDataSource pool = TestDataSources.hikari(SERVER, 1)) {
             AtomicInteger pid = new AtomicInteger();
             assertThatThrownBy(() -> AdvisoryLocks.on(pool).tryRunLocked(KEY, connection -> {
-                        pid.set(backendPid(connection));
+                        pid.set(Sql.backendPid(connection));
                         begin(connection, bySql);
-                        executeOn(connection, "insert into left_over values (1)");
-                        executeOn(connection, "select 1 / 0");
+                        Sql.execute(connection, "insert into left_over values (1)");
+                        Sql.execute(connection, "select 1 / 0");
                         return true;
                     }))
                     .isInstanceOf(SQLException.class)
@@ -279,13 +279,13 @@ class HeldLockTest {
     @ParameterizedTest
     @ValueSource(booleans = {true, false})
     void openTransactionIsRolledBack(boolean bySql) throws Exception {
-        server.execute("drop table if exists left_over; create table left_over (n int)");
-        try (HikariDataSource pool = server.pool(1)) {
+        SERVER.execute("drop table if exists left_over; create table left_over (n int)");
+        try (HikariDataSource pool = TestDataSources.hikari(SERVER, 1)) {
             int pid = AdvisoryLocks.on(pool)
                     .tryRunLocked(KEY, connection -> {
                         begin(connection, bySql);
-                        executeOn(connection, "insert into left_over values (1)");
-                        return backendPid(connection);
+                        Sql.execute(connection, "insert into left_over values (1)");
+                        return Sql.backendPid(connection);
                     })
                     .value();
 
@@ -295,18 +295,18 @@ class HeldLockTest {
 
     private static void begin(Connection connection, boolean bySql) throws SQLException {
         if (bySql) {
-            executeOn(connection, "begin");
+            Sql.execute(connection, "begin");
         } else {
             connection.setAutoCommit(false);
         }
     }
 
     private static void assertGivenBackClean(DataSource pool, int pid) throws SQLException {
-        assertThat(server.count("select count(*) from left_over")).isZero();
-        assertThat(server.holders(KEY)).isEmpty();
-        assertThat(server.activity(pid, "state")).containsExactly("idle");
+        assertThat(SERVER.query("select count(*) from left_over")).containsExactly("0");
+        assertThat(LOCKS.holders(KEY)).isEmpty();
+        assertThat(LOCKS.session(pid).orElseThrow().state()).isEqualTo("idle");
         try (Connection again = pool.getConnection()) {
-            assertThat(backendPid(again)).isEqualTo(pid);
+            assertThat(Sql.backendPid(again)).isEqualTo(pid);
             assertThat(again.getAutoCommit()).isTrue();
         }
     }
@@ -315,19 +315,19 @@ class HeldLockTest {
     @ParameterizedTest
     @ValueSource(strings = {"select pg_advisory_unlock_all()", "discard all"})
     void lockThatWasGoneIsReported(String sql) throws Exception {
-        try (HikariDataSource pool = server.pool(1)) {
+        try (HikariDataSource pool = TestDataSources.hikari(SERVER, 1)) {
             AtomicInteger pid = new AtomicInteger();
 
             assertThatExceptionOfType(LockLostException.class)
                     .isThrownBy(() -> AdvisoryLocks.on(pool).tryRunLocked(KEY, connection -> {
-                        pid.set(backendPid(connection));
-                        executeOn(connection, sql);
+                        pid.set(Sql.backendPid(connection));
+                        Sql.execute(connection, sql);
                         return true;
                     }))
                     .withMessageContaining("did not hold it any more")
                     .withNoCause();
 
-            server.assertNeverHandedOut(pool, pid.get());
+            TestDataSources.assertNeverHandedOut(LOCKS, pool, pid.get());
         }
     }
 
@@ -335,27 +335,27 @@ class HeldLockTest {
     @ParameterizedTest
     @ValueSource(strings = {"pg_advisory_lock", "pg_advisory_lock_shared"})
     void stackedLockIsNotLeftInThePool(String function) throws Exception {
-        try (HikariDataSource pool = server.pool(1)) {
+        try (HikariDataSource pool = TestDataSources.hikari(SERVER, 1)) {
             int pid = AdvisoryLocks.on(pool)
                     .tryRunLocked(KEY, connection -> {
-                        executeOn(connection, "select " + function + "(" + KEY.bits() + ")");
-                        return backendPid(connection);
+                        Sql.execute(connection, "select " + function + "(" + KEY.bits() + ")");
+                        return Sql.backendPid(connection);
                     })
                     .value();
 
-            await().until(() -> server.isFree(KEY));
-            server.assertNeverHandedOut(pool, pid);
+            await().until(() -> LOCKS.isFree(KEY));
+            TestDataSources.assertNeverHandedOut(LOCKS, pool, pid);
         }
     }
 
     @DisplayName("C07, X11, F14: a session that has the key already is refused and ended")
     @Test
     void sessionThatHoldsTheKeyAlreadyIsRefused() throws Exception {
-        try (HikariDataSource pool = server.pool(1)) {
+        try (HikariDataSource pool = TestDataSources.hikari(SERVER, 1)) {
             int pid;
             try (Connection careless = pool.getConnection()) {
-                executeOn(careless, "select pg_advisory_lock(" + KEY.bits() + ")");
-                pid = backendPid(careless);
+                Sql.execute(careless, "select pg_advisory_lock(" + KEY.bits() + ")");
+                pid = Sql.backendPid(careless);
             }
             AdvisoryLocks locks = AdvisoryLocks.on(pool);
 
@@ -365,21 +365,21 @@ class HeldLockTest {
                     .withMessageContaining(String.valueOf(pid))
                     .withMessageContaining("pooler");
 
-            await().until(() -> server.isFree(KEY));
-            assertThat(locks.tryRunLocked(KEY, TestServer::backendPid).value()).isNotEqualTo(pid);
+            await().until(() -> LOCKS.isFree(KEY));
+            assertThat(locks.tryRunLocked(KEY, Sql::backendPid).value()).isNotEqualTo(pid);
         }
     }
 
     @DisplayName("C07, F15: an unlock that another backend answers is reported")
     @Test
     void unlockOnAnotherBackendIsReported() throws Exception {
-        try (Connection first = server.dataSource().getConnection();
-                Connection second = server.dataSource().getConnection()) {
+        try (Connection first = SERVER.dataSource().getConnection();
+                Connection second = SERVER.dataSource().getConnection()) {
             AtomicReference<Connection> current = new AtomicReference<>(first);
-            int pid = backendPid(second);
+            int pid = Sql.backendPid(second);
 
             assertThatExceptionOfType(LockLostException.class)
-                    .isThrownBy(() -> AdvisoryLocks.on(TestServer.handingOut(current::get))
+                    .isThrownBy(() -> AdvisoryLocks.on(TestDataSources.careless(current::get))
                             .tryRunLocked(KEY, connection -> {
                                 current.set(second);
                                 return true;
@@ -393,31 +393,31 @@ class HeldLockTest {
     @DisplayName("A pool that ends the session after an error of the work (here 0A000) is reported, the lock free")
     @Test
     void connectionThatThePoolTookAwayIsReported() throws Exception {
-        try (HikariDataSource pool = server.pool(1)) {
+        try (HikariDataSource pool = TestDataSources.hikari(SERVER, 1)) {
             assertThatExceptionOfType(LockLostException.class)
                     .isThrownBy(() -> AdvisoryLocks.on(pool).tryRunLocked(KEY, connection -> {
-                        assertThat(catchThrowable(() -> executeOn(
+                        assertThat(catchThrowable(() -> Sql.execute(
                                         connection, "do $$ begin raise exception using errcode = '0A000'; end $$")))
                                 .isInstanceOf(SQLException.class);
                         return true;
                     }));
 
-            await().until(() -> server.isFree(KEY));
+            await().until(() -> LOCKS.isFree(KEY));
         }
     }
 
     @Test
     void connectionWithAnOpenTransactionIsRefusedAndLeftAlone() throws Exception {
-        try (Connection ofAnotherTransaction = server.dataSource().getConnection()) {
+        try (Connection ofAnotherTransaction = SERVER.dataSource().getConnection()) {
             ofAnotherTransaction.setAutoCommit(false);
-            executeOn(ofAnotherTransaction, "create temp table uncommitted (n int)");
+            Sql.execute(ofAnotherTransaction, "create temp table uncommitted (n int)");
 
             assertThatExceptionOfType(SQLException.class)
-                    .isThrownBy(() -> AdvisoryLocks.on(TestServer.handingOut(() -> ofAnotherTransaction))
+                    .isThrownBy(() -> AdvisoryLocks.on(TestDataSources.careless(() -> ofAnotherTransaction))
                             .tryAcquire(KEY))
                     .withMessageContaining("open transaction");
 
-            executeOn(ofAnotherTransaction, "insert into uncommitted values (1)");
+            Sql.execute(ofAnotherTransaction, "insert into uncommitted values (1)");
             ofAnotherTransaction.rollback();
         }
     }
@@ -426,12 +426,12 @@ class HeldLockTest {
     @ParameterizedTest
     @ValueSource(booleans = {true, false})
     void settingsArePutBack(boolean autoCommit) throws Exception {
-        try (Connection connection = server.dataSource().getConnection()) {
+        try (Connection connection = SERVER.dataSource().getConnection()) {
             connection.setNetworkTimeout(Runnable::run, 12_345);
             connection.setTransactionIsolation(Connection.TRANSACTION_REPEATABLE_READ);
             connection.setReadOnly(!autoCommit);
             connection.setAutoCommit(autoCommit);
-            AdvisoryLocks locks = AdvisoryLocks.on(TestServer.handingOut(() -> connection));
+            AdvisoryLocks locks = AdvisoryLocks.on(TestDataSources.careless(() -> connection));
 
             int networkTimeoutMillis = locks.tryRunLocked(KEY, pinned -> {
                         int duringTheWork = pinned.getNetworkTimeout();
@@ -453,7 +453,7 @@ class HeldLockTest {
 
     @Test
     void closeFreesTheLockOnceWhoeverCallsIt() throws Exception {
-        try (HikariDataSource pool = server.pool(1)) {
+        try (HikariDataSource pool = TestDataSources.hikari(SERVER, 1)) {
             AdvisoryLocks locks = AdvisoryLocks.on(pool);
             ExecutorService threads = Executors.newFixedThreadPool(2);
             for (int round = 0; round < 50; round++) {
@@ -471,7 +471,7 @@ class HeldLockTest {
                     closer.get(10, TimeUnit.SECONDS);
                 }
                 assertThat(lock.isHeld()).isFalse();
-                assertThat(server.holders(KEY)).isEmpty();
+                assertThat(LOCKS.holders(KEY)).isEmpty();
             }
             threads.shutdown();
         }
@@ -479,7 +479,7 @@ class HeldLockTest {
 
     @Test
     void lateCloseDoesNotTouchTheNextLock() throws Exception {
-        try (HikariDataSource pool = server.pool(1)) {
+        try (HikariDataSource pool = TestDataSources.hikari(SERVER, 1)) {
             AdvisoryLocks locks = AdvisoryLocks.on(pool);
             HeldLock first = locks.acquire(KEY, Duration.ZERO);
             first.close();
@@ -495,11 +495,11 @@ class HeldLockTest {
 
     @Test
     void isHeldAsksTheDatabase() throws Exception {
-        try (HikariDataSource pool = server.pool(1)) {
+        try (HikariDataSource pool = TestDataSources.hikari(SERVER, 1)) {
             HeldLock lock = AdvisoryLocks.on(pool).acquire(KEY, Duration.ZERO);
             assertThat(lock.isHeld()).isTrue();
 
-            executeOn(lock.connection(), "select pg_advisory_unlock_all()");
+            Sql.execute(lock.connection(), "select pg_advisory_unlock_all()");
             assertThat(lock.isHeld()).isFalse();
 
             assertThatExceptionOfType(LockLostException.class).isThrownBy(lock::close);
@@ -511,10 +511,10 @@ class HeldLockTest {
     @ParameterizedTest
     @ValueSource(booleans = {true, false})
     void isHeldIsFalseOnceTheSessionHasEnded(boolean pooled) throws Exception {
-        try (HikariDataSource pool = server.pool(1)) {
+        try (HikariDataSource pool = TestDataSources.hikari(SERVER, 1)) {
             HeldLock lock =
-                    AdvisoryLocks.on(pooled ? pool : server.dataSource()).acquire(KEY, Duration.ZERO);
-            server.terminate(lock.backendPid());
+                    AdvisoryLocks.on(pooled ? pool : SERVER.dataSource()).acquire(KEY, Duration.ZERO);
+            SERVER.endBackend(lock.backendPid());
 
             assertThat(lock.isHeld()).isFalse();
             assertThat(lock.isHeld()).isFalse();
@@ -525,9 +525,9 @@ class HeldLockTest {
     @DisplayName("F4: isHeld gives no answer in an aborted transaction, and a right one after its end")
     @Test
     void isHeldGivesNoAnswerInAnAbortedTransaction() throws Exception {
-        try (HeldLock lock = AdvisoryLocks.on(server.dataSource()).acquire(KEY, Duration.ZERO)) {
+        try (HeldLock lock = AdvisoryLocks.on(SERVER.dataSource()).acquire(KEY, Duration.ZERO)) {
             lock.connection().setAutoCommit(false);
-            assertThatThrownBy(() -> executeOn(lock.connection(), "select 1 / 0"))
+            assertThatThrownBy(() -> Sql.execute(lock.connection(), "select 1 / 0"))
                     .isInstanceOf(SQLException.class);
 
             assertThatExceptionOfType(SQLException.class)
@@ -543,7 +543,7 @@ class HeldLockTest {
 
     @Test
     void connectionRefusesOnlyWhatWouldEndTheLock() throws Exception {
-        try (HeldLock lock = AdvisoryLocks.on(server.dataSource()).acquire(KEY, Duration.ZERO)) {
+        try (HeldLock lock = AdvisoryLocks.on(SERVER.dataSource()).acquire(KEY, Duration.ZERO)) {
             Connection connection = lock.connection();
 
             assertThatThrownBy(connection::close)
@@ -555,11 +555,11 @@ class HeldLockTest {
                     .hasMessageContaining("abort is refused");
 
             connection.setAutoCommit(false);
-            executeOn(connection, "create temp table kept (n int)");
+            Sql.execute(connection, "create temp table kept (n int)");
             Savepoint savepoint = connection.setSavepoint();
             connection.rollback(savepoint);
             connection.commit();
-            assertThat(queryStrings(connection, "select count(*) from kept")).containsExactly("0");
+            assertThat(Sql.column(connection, "select count(*) from kept")).containsExactly("0");
             connection.rollback();
             assertThat(connection.unwrap(PgConnection.class).getBackendPID()).isEqualTo(lock.backendPid());
             assertThat(List.of(connection)).contains(connection);
@@ -574,7 +574,7 @@ class HeldLockTest {
 
     @Test
     void failureOfAStatementReachesTheWorkAsItIs() throws Exception {
-        try (HeldLock lock = AdvisoryLocks.on(server.dataSource()).acquire(KEY, Duration.ZERO)) {
+        try (HeldLock lock = AdvisoryLocks.on(SERVER.dataSource()).acquire(KEY, Duration.ZERO)) {
             assertThatExceptionOfType(SQLException.class)
                     .isThrownBy(
                             () -> lock.connection().prepareStatement("select 1").executeUpdate());
@@ -586,18 +586,18 @@ class HeldLockTest {
     @DisplayName("A work's search_path can't put other functions in the place of the server's")
     @Test
     void searchPathDoesNotMatter() throws Exception {
-        server.execute("create schema if not exists fake; create or replace function fake.pg_advisory_unlock(bigint)"
+        SERVER.execute("create schema if not exists fake; create or replace function fake.pg_advisory_unlock(bigint)"
                 + " returns boolean language sql as 'select true'");
-        try (HikariDataSource pool = server.pool(1)) {
+        try (HikariDataSource pool = TestDataSources.hikari(SERVER, 1)) {
             int pid = AdvisoryLocks.on(pool)
                     .tryRunLocked(KEY, connection -> {
-                        executeOn(connection, "set search_path = fake, pg_catalog");
-                        return backendPid(connection);
+                        Sql.execute(connection, "set search_path = fake, pg_catalog");
+                        return Sql.backendPid(connection);
                     })
                     .value();
 
-            await().until(() -> server.holders(KEY).isEmpty());
-            server.assertNeverHandedOut(pool, pid);
+            await().until(() -> LOCKS.holders(KEY).isEmpty());
+            TestDataSources.assertNeverHandedOut(LOCKS, pool, pid);
         }
     }
 
@@ -606,7 +606,7 @@ class HeldLockTest {
     void missingAnswerIsAnError() throws Exception {
         String columns =
                 "select 1 as backend_pid, %s as held, true as done, true as shown, 0 as belongings, 'x' as default_isolation";
-        try (Connection connection = server.dataSource().getConnection()) {
+        try (Connection connection = SERVER.dataSource().getConnection()) {
             for (String sql : List.of(
                     columns.formatted("false") + " where false",
                     columns.formatted("null::boolean"),
@@ -626,10 +626,10 @@ class HeldLockTest {
     @DisplayName("A caller has to handle only what the work throws, besides the helper's own exceptions")
     @Test
     void compilerInfersWhatTheWorkThrows() throws SQLException {
-        AdvisoryLocks locks = AdvisoryLocks.on(server.dataSource());
+        AdvisoryLocks locks = AdvisoryLocks.on(SERVER.dataSource());
 
         LockOutcome<Integer> withoutException = locks.tryRunLocked(KEY, connection -> 1);
-        LockOutcome<Integer> withSqlException = locks.tryRunInTransaction(KEY, TestServer::backendPid);
+        LockOutcome<Integer> withSqlException = locks.tryRunInTransaction(KEY, Sql::backendPid);
         Optional<HeldLock> lock = locks.tryAcquire(KEY);
         lock.orElseThrow().close();
 

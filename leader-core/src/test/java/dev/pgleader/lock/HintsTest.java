@@ -11,8 +11,7 @@ import dev.pgleader.testkit.NotificationQueue;
 import dev.pgleader.testkit.PostgresServer;
 import java.time.Duration;
 import java.util.List;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -25,17 +24,8 @@ class HintsTest {
     private static final Duration NETWORK_TIMEOUT = Duration.ofSeconds(4);
     private static final Settings SETTINGS = new Settings("hints", Duration.ofSeconds(20), NETWORK_TIMEOUT, true);
 
-    private PostgresServer server;
-
-    @BeforeEach
-    void launch() {
-        server = PostgresServer.launch();
-    }
-
-    @AfterEach
-    void stop() {
-        server.close();
-    }
+    @AutoClose
+    private final PostgresServer server = PostgresServer.launch();
 
     private LockSession open() throws LockSessionException {
         return LockSession.open(

@@ -6,7 +6,6 @@ import static org.assertj.core.api.Assertions.catchThrowable;
 import dev.pgleader.lock.LockSession.Settings;
 import dev.pgleader.testkit.PostgresServer;
 import dev.pgleader.testkit.Sql;
-import java.lang.reflect.Proxy;
 import java.sql.Connection;
 import java.sql.DriverManager;
 import java.sql.SQLException;
@@ -70,7 +69,8 @@ class HostileSchemaTest {
         long before = schema(database).fired();
         for (String mode : List.of("extended", "simple")) {
             Connection backend = connect(database, mode);
-            LockSession session = LockSession.open(ConnectionSource.of(lending(backend)), SETTINGS);
+            LockSession session =
+                    LockSession.open(ConnectionSource.of(TestDataSources.lending(() -> backend)), SETTINGS);
             assertThat(Sql.text(backend, "SHOW search_path")).isEqualTo("pg_catalog, pg_temp");
             assertThat(session.attempt(List.of(KEY)).granted()).containsExactly(KEY);
             session.release(List.of(KEY));
@@ -192,17 +192,6 @@ class HostileSchemaTest {
     }
 
     private static DataSource fresh(String database) {
-        return (DataSource) Proxy.newProxyInstance(
-                HostileSchemaTest.class.getClassLoader(),
-                new Class<?>[] {DataSource.class},
-                (proxy, method, arguments) ->
-                        method.getName().equals("getConnection") ? connect(database, "extended") : false);
-    }
-
-    private static DataSource lending(Connection connection) {
-        return (DataSource) Proxy.newProxyInstance(
-                HostileSchemaTest.class.getClassLoader(),
-                new Class<?>[] {DataSource.class},
-                (proxy, method, arguments) -> method.getName().equals("getConnection") ? connection : false);
+        return TestDataSources.lending(() -> connect(database, "extended"));
     }
 }

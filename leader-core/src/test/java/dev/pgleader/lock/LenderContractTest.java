@@ -21,8 +21,7 @@ import java.util.List;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
-import org.junit.jupiter.api.AfterAll;
-import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -65,7 +64,9 @@ class LenderContractTest {
             .takeoverDelay(TakeoverDelay.NONE)
             .build();
 
-    private static LenderDatabase database;
+    @AutoClose
+    private static final LenderDatabase DATABASE = LenderDatabase.create("lender_contract");
+
     private static String settings;
 
     @Parameter
@@ -73,29 +74,19 @@ class LenderContractTest {
 
     private final LockKey key = LockKey.of(KEYS.incrementAndGet());
 
-    @BeforeAll
-    static void createDatabase() throws SQLException {
-        database = new LenderDatabase(SERVER, "lender_contract");
-    }
-
-    @AfterAll
-    static void closeDatabase() throws SQLException {
-        database.close();
-    }
-
     @BeforeParameterizedClassInvocation
     static void noteSettings(Lender lender) throws Exception {
-        try (Lender.Open open = lender.open(database.url(), 1)) {
+        try (Lender.Open open = lender.open(DATABASE.url(), 1)) {
             settings = LenderDatabase.settings(open);
         }
     }
 
     private Lender.Open open(int size) throws Exception {
-        return lender.open(database.url(), size);
+        return lender.open(DATABASE.url(), size);
     }
 
     private void assertWhole(Lender.Open open, int size) throws SQLException {
-        database.assertWhole(open, size, settings, key);
+        DATABASE.assertWhole(open, size, settings, key);
     }
 
     private final AtomicInteger elected = new AtomicInteger();
@@ -137,7 +128,7 @@ class LenderContractTest {
             for (int round = 1; round <= ROUNDS; round++) {
                 int rounds = round;
                 try (LeaderElector elector = lead(open)) {
-                    SERVER.terminateBackend(database.table().awaitHolder(key.bits(), Duration.ofSeconds(20)));
+                    SERVER.terminateBackend(DATABASE.table().awaitHolder(key.bits(), Duration.ofSeconds(20)));
                     await().until(() -> revoked.get() == 2 * rounds - 1);
                     awaitElections(2 * rounds);
                     assertThat(elector.isLeader()).isTrue();
@@ -185,7 +176,7 @@ class LenderContractTest {
                 assertThat(again == pid).isEqualTo(lender != Lender.NO_POOL);
                 assertThat(locks.tryRunInTransaction(key, connection -> {
                                     Sql.execute(connection, "INSERT INTO written VALUES (1)");
-                                    return database.table().holders(key.bits());
+                                    return DATABASE.table().holders(key.bits());
                                 })
                                 .value())
                         .hasSize(1);
@@ -249,7 +240,7 @@ class LenderContractTest {
             pinned.handle().close();
 
             assertThatExceptionOfType(LockLostException.class).isThrownBy(lock::close);
-            await().until(() -> database.table().holders(key.bits()).isEmpty());
+            await().until(() -> DATABASE.table().holders(key.bits()).isEmpty());
             for (int borrowed = 0; borrowed < 3; borrowed++) {
                 // A pool that wasn't asked to look at what it lends can't know yet that it has a dead connection.
                 try (Connection next = open.dataSource().getConnection()) {
@@ -266,7 +257,7 @@ class LenderContractTest {
     @Test
     void takenKey() throws Exception {
         try (Lender.Open open = open(1);
-                Connection other = database.connect()) {
+                Connection other = DATABASE.connect()) {
             assertThat(Sql.tryLock(other, key.bits())).isTrue();
             AdvisoryLocks locks = AdvisoryLocks.on(open.dataSource());
             for (int round = 0; round < 3; round++) {

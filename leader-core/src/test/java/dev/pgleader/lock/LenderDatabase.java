@@ -11,7 +11,6 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
-import java.util.Map;
 import java.util.Set;
 import org.awaitility.Awaitility;
 import org.awaitility.core.ConditionFactory;
@@ -24,14 +23,24 @@ final class LenderDatabase implements AutoCloseable {
     private final String name;
     private final LockTable table;
 
-    LenderDatabase(PostgresServer server, String name) throws SQLException {
+    private LenderDatabase(PostgresServer server, String name) {
         this.server = server;
         this.name = name;
-        server.createDatabase(name);
-        try (Connection connection = connect()) {
-            Sql.execute(connection, "CREATE TABLE written (n int)");
-        }
         table = new LockTable(server, name);
+    }
+
+    /** Creates it on the server that all tests of this JVM share. */
+    static LenderDatabase create(String name) {
+        LenderDatabase database = new LenderDatabase(PostgresServer.shared(), name);
+        try {
+            database.server.createDatabase(name);
+            try (Connection connection = database.connect()) {
+                Sql.execute(connection, "CREATE TABLE written (n int)");
+            }
+        } catch (SQLException e) {
+            throw new IllegalStateException(e);
+        }
+        return database;
     }
 
     Connection connect() throws SQLException {
@@ -40,7 +49,7 @@ final class LenderDatabase implements AutoCloseable {
 
     /** With user and password. */
     String url() {
-        return server.url(name, Map.of("user", server.superuser(), "password", server.superuserPassword()));
+        return server.loginUrl(name);
     }
 
     LockTable table() {

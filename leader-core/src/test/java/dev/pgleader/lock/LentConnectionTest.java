@@ -1,15 +1,16 @@
 package dev.pgleader.lock;
 
-import static dev.pgleader.lock.TestServer.backendPid;
-import static dev.pgleader.lock.TestServer.executeOn;
-import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.catchThrowableOfType;
 import static org.awaitility.Awaitility.await;
 
 import com.zaxxer.hikari.HikariDataSource;
 import com.zaxxer.hikari.SQLExceptionOverride;
-import dev.pgleader.lock.TestServer.Frozen;
+import dev.pgleader.testkit.JavaProcess;
+import dev.pgleader.testkit.LockTable;
+import dev.pgleader.testkit.PostgresServer;
+import dev.pgleader.testkit.PostgresServer.FrozenBackend;
+import dev.pgleader.testkit.Sql;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.time.Duration;
@@ -32,23 +33,26 @@ class LentConnectionTest {
     private static final LockKey KEY = LockKey.named("lent-connection-test");
 
     @AutoClose
-    private static final TestServer server = TestServer.start();
+    private static final PostgresServer SERVER = PostgresServer.launch();
+
+    @AutoClose
+    private static final LockTable LOCKS = new LockTable(SERVER, PostgresServer.DEFAULT_DATABASE);
 
     /** The server may take a moment to see that a connection of the last test was cut. */
     @BeforeEach
     void awaitFreeKey() {
-        await().until(() -> server.isFree(KEY));
+        await().until(() -> LOCKS.isFree(KEY));
     }
 
     @DisplayName("C01, F14: a discarded connection frees its locks, and HikariCP never hands it out again")
     @ParameterizedTest
     @ValueSource(ints = {1, 5})
     void discardedConnectionIsNeverHandedOutAgain(int poolSize) throws Exception {
-        try (HikariDataSource pool = server.pool(poolSize)) {
+        try (HikariDataSource pool = TestDataSources.hikari(SERVER, poolSize)) {
             int pid = lockAndDiscard(pool, pool);
 
-            await().until(() -> server.isFree(KEY));
-            server.assertNeverHandedOut(pool, pid);
+            await().until(() -> LOCKS.isFree(KEY));
+            TestDataSources.assertNeverHandedOut(LOCKS, pool, pid);
             assertThat(pool.getHikariPoolMXBean().getActiveConnections()).isZero();
         }
     }
@@ -56,11 +60,11 @@ class LentConnectionTest {
     @DisplayName("C01: also a HikariCP that is set to keep broken connections does not hand out a discarded one")
     @Test
     void poolThatKeepsBrokenConnectionsForgetsADiscardedOne() throws Exception {
-        try (HikariDataSource pool =
-                server.pool(1, config -> config.setExceptionOverrideClassName(KeepsBroken.class.getName()))) {
+        try (HikariDataSource pool = TestDataSources.hikari(
+                SERVER, 1, config -> config.setExceptionOverrideClassName(KeepsBroken.class.getName()))) {
             int pid = lockAndDiscard(pool, pool);
 
-            server.assertNeverHandedOut(pool, pid);
+            TestDataSources.assertNeverHandedOut(LOCKS, pool, pid);
         }
     }
 
@@ -75,26 +79,26 @@ class LentConnectionTest {
     @DisplayName("F14: without the pool's help, too, a discarded connection frees its locks")
     @Test
     void discardNeedsNoHelpOfThePool() throws Exception {
-        try (HikariDataSource pool = server.pool(1)) {
+        try (HikariDataSource pool = TestDataSources.hikari(SERVER, 1)) {
             int pid = lockAndDiscard(null, pool);
 
-            await().until(() -> server.isFree(KEY));
+            await().until(() -> LOCKS.isFree(KEY));
             try (Connection connection = pool.getConnection()) {
-                assertThat(backendPid(connection)).isNotEqualTo(pid);
+                assertThat(Sql.backendPid(connection)).isNotEqualTo(pid);
             }
         }
-        lockAndDiscard(null, server.dataSource());
-        lockAndDiscard(server.dataSource(), server.dataSource());
-        try (Connection kept = server.dataSource().getConnection()) {
-            lockAndDiscard(null, TestServer.handingOut(() -> kept));
+        lockAndDiscard(null, SERVER.dataSource());
+        lockAndDiscard(SERVER.dataSource(), SERVER.dataSource());
+        try (Connection kept = SERVER.dataSource().getConnection()) {
+            lockAndDiscard(null, TestDataSources.careless(() -> kept));
             assertThat(kept.isClosed()).isTrue();
         }
-        await().until(() -> server.isFree(KEY));
+        await().until(() -> LOCKS.isFree(KEY));
     }
 
     @Test
     void discardTwiceAndAfterCloseIsHarmless() throws Exception {
-        try (HikariDataSource pool = server.pool(1)) {
+        try (HikariDataSource pool = TestDataSources.hikari(SERVER, 1)) {
             LentConnection first = LentConnection.borrow(pool);
             first.giveBack();
             LentConnection second = LentConnection.borrow(pool);
@@ -115,12 +119,12 @@ class LentConnectionTest {
     @ParameterizedTest
     @ValueSource(booleans = {false, true})
     void discardDoesNotWaitForTheServer(boolean inStatement) throws Exception {
-        try (HikariDataSource pool = server.pool(1)) {
+        try (HikariDataSource pool = TestDataSources.hikari(SERVER, 1)) {
             LentConnection lent = LentConnection.borrow(pool);
             Connection connection = lent.handle();
-            try (Frozen frozen = TestServer.freeze(backendPid(connection))) {
+            try (FrozenBackend frozen = SERVER.freezeBackend(Sql.backendPid(connection))) {
                 FutureTask<Throwable> failure = new FutureTask<>(
-                        () -> catchThrowableOfType(SQLException.class, () -> executeOn(connection, "select 1")));
+                        () -> catchThrowableOfType(SQLException.class, () -> Sql.execute(connection, "select 1")));
                 Thread thread = new Thread(failure);
                 if (inStatement) {
                     thread.start();
@@ -146,18 +150,17 @@ class LentConnectionTest {
     @DisplayName("The helpers and discard work where neither HikariCP nor Spring is on the class path")
     @Test
     void poolsAndSpringAreOptional() throws Exception {
-        Process other = ForkedJvm.start(
-                ForkedJvm.classPathWithout("HikariCP", "/spring-", "/agroal-"),
-                List.of(),
-                WithoutOthers.class,
-                server.url());
-
-        assertThat(new String(other.getInputStream().readAllBytes(), UTF_8).lines())
-                .containsExactly(
-                        "no com.zaxxer.hikari.HikariDataSource",
-                        "no org.springframework.jdbc.datasource.ConnectionHolder",
-                        "ran: true",
-                        "closed: true");
+        try (JavaProcess other = JavaProcess.builder(WithoutOthers.class)
+                .classPathWithout("HikariCP", "/spring-", "/agroal-")
+                .arguments(SERVER.loginUrl(PostgresServer.DEFAULT_DATABASE))
+                .start()) {
+            assertThat(other.awaitOutput(Duration.ofMinutes(1)))
+                    .containsExactly(
+                            "no com.zaxxer.hikari.HikariDataSource",
+                            "no org.springframework.jdbc.datasource.ConnectionHolder",
+                            "ran: true",
+                            "closed: true");
+        }
     }
 
     /** Run in a JVM of its own. */
@@ -181,8 +184,8 @@ class LentConnectionTest {
     private static int lockAndDiscard(@Nullable DataSource pool, DataSource dataSource) throws SQLException {
         LentConnection lent =
                 pool == null ? LentConnection.own(dataSource.getConnection()) : LentConnection.borrow(pool);
-        int pid = backendPid(lent.handle());
-        executeOn(lent.handle(), "select pg_try_advisory_lock(" + KEY.bits() + ")");
+        int pid = Sql.backendPid(lent.handle());
+        Sql.execute(lent.handle(), "select pg_try_advisory_lock(" + KEY.bits() + ")");
         lent.discard();
         return pid;
     }

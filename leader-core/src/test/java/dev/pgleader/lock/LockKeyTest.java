@@ -1,11 +1,11 @@
 package dev.pgleader.lock;
 
-import static java.nio.charset.StandardCharsets.US_ASCII;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 
+import dev.pgleader.testkit.JavaProcess;
+import java.time.Duration;
 import java.util.HashSet;
-import java.util.List;
 import java.util.Random;
 import java.util.Set;
 import java.util.UUID;
@@ -44,13 +44,14 @@ class LockKeyTest {
     @DisplayName("C19: the key does not depend on locale and default charset")
     @Test
     void keyIsTheSameUnderEachLocaleAndCharset() throws Exception {
-        Process other = ForkedJvm.start(
-                ForkedJvm.classPath(),
-                List.of("-Duser.language=tr", "-Duser.country=TR", "-Dfile.encoding=ISO-8859-1"),
-                PrintKeys.class);
-
-        assertThat(new String(other.getInputStream().readAllBytes(), US_ASCII).lines())
-                .containsExactly("tr ISO-8859-1", "bigint:-2579274175384807725", "bigint:1123799251723942458");
+        try (JavaProcess other = JavaProcess.builder(PrintKeys.class)
+                .systemProperty("user.language", "tr")
+                .systemProperty("user.country", "TR")
+                .systemProperty("file.encoding", "ISO-8859-1")
+                .start()) {
+            assertThat(other.awaitOutput(Duration.ofMinutes(1)))
+                    .containsExactly("tr ISO-8859-1", "bigint:-2579274175384807725", "bigint:1123799251723942458");
+        }
     }
 
     /** Run in a JVM of its own. */

@@ -4,6 +4,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 
 import com.zaxxer.hikari.HikariDataSource;
+import dev.pgleader.testkit.LockTable;
+import dev.pgleader.testkit.PostgresServer;
+import dev.pgleader.testkit.Sql;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.time.Duration;
@@ -75,7 +78,8 @@ class OneShotSqlTest {
     @ParameterizedTest
     @ValueSource(booleans = {false, true})
     void traps(boolean simple) throws Exception {
-        try (TestServer server = TestServer.start()) {
+        try (PostgresServer server = PostgresServer.launch();
+                LockTable held = new LockTable(server, PostgresServer.DEFAULT_DATABASE)) {
             Set<String> functions = found("[a-z_0-9]+(?=\\()");
             Set<String> operators = found("(?:[-+*/<>=~!@#%^&|`?]|OPERATOR\\(pg_catalog\\.)+");
             Set<String> symbols = new TreeSet<>();
@@ -85,7 +89,7 @@ class OneShotSqlTest {
             assertThat(functions).contains("pg_try_advisory_lock", "current_setting", "set_config", "count");
             assertThat(symbols).contains("=", "<<", ">>", "|", "+");
             server.execute(TRAPS.formatted(String.join(" ", functions), String.join(" ", symbols)));
-            try (HikariDataSource pool = server.pool(2, config -> {
+            try (HikariDataSource pool = TestDataSources.hikari(server, 2, config -> {
                 config.setConnectionInitSql("SET search_path = trap, pg_catalog");
                 if (simple) {
                     config.addDataSourceProperty("preferQueryMode", "simple");
@@ -95,7 +99,7 @@ class OneShotSqlTest {
                         .as("the traps are set")
                         .isThrownBy(() -> {
                             try (Connection connection = pool.getConnection()) {
-                                TestServer.queryStrings(connection, "select 1 = 1, pg_backend_pid()");
+                                Sql.column(connection, "select 1 = 1, pg_backend_pid()");
                             }
                         })
                         .withMessageContaining("trapped");
@@ -115,7 +119,7 @@ class OneShotSqlTest {
                                     .wasRun())
                             .isTrue();
                 }
-                assertThat(server.holders(KEY)).isEmpty();
+                assertThat(held.holders(KEY)).isEmpty();
             }
         }
     }
@@ -140,7 +144,7 @@ class OneShotSqlTest {
     @DisplayName("R07: a server that grants without locking is refused, by either form, and says what it is")
     @Test
     void grantWithoutALock() throws Exception {
-        try (TestServer server = TestServer.start()) {
+        try (PostgresServer server = PostgresServer.launch()) {
             for (String function : List.of("pg_try_advisory_lock", "pg_try_advisory_xact_lock")) {
                 server.execute("create or replace function pg_catalog." + function
                         + "(bigint) returns boolean language sql as 'select true'");

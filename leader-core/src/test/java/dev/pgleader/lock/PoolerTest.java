@@ -29,8 +29,8 @@ import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.stream.Stream;
-import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Test;
@@ -49,7 +49,8 @@ class PoolerTest {
     private static final Settings SETTINGS = new Settings("pooled", Duration.ofSeconds(2), Duration.ofSeconds(2), true);
     private static final PostgresServer SERVER = PostgresServer.shared();
 
-    private static LockTable table;
+    @AutoClose
+    private static final LockTable TABLE = new LockTable(SERVER, DATABASE);
 
     private final ExecutorService executor = Executors.newCachedThreadPool();
     private final AtomicBoolean over = new AtomicBoolean();
@@ -58,14 +59,6 @@ class PoolerTest {
     static void requirePgBouncer() throws SQLException {
         assumeTrue(PgBouncer.available(), PgBouncer.MISSING);
         SERVER.createDatabase(DATABASE);
-        table = new LockTable(SERVER, DATABASE);
-    }
-
-    @AfterAll
-    static void closeTable() throws SQLException {
-        if (table != null) {
-            table.close();
-        }
     }
 
     @AfterEach
@@ -105,7 +98,7 @@ class PoolerTest {
             for (Future<Integer> client : traffic) {
                 assertThat(client.get(30, TimeUnit.SECONDS)).isPositive();
             }
-            assertThat(table.advisoryRows()).isEmpty();
+            assertThat(TABLE.advisoryRows()).isEmpty();
             try (Connection client = client(pooler)) {
                 assertThat(Sql.text(client, "SHOW idle_session_timeout")).isEqualTo("0");
                 assertThat(Sql.text(client, "SHOW search_path")).isEqualTo("\"$user\", public");
@@ -142,7 +135,7 @@ class PoolerTest {
             assertThat(contention.holds() + contention.faults(Fault.SHARED_BACKEND))
                     .isPositive();
         }
-        table.awaitFree(KEY.bits(), Duration.ofSeconds(20));
+        TABLE.awaitFree(KEY.bits(), Duration.ofSeconds(20));
     }
 
     @Test
@@ -166,7 +159,7 @@ class PoolerTest {
                 Sql.execute(first, "SELECT 1");
                 lockIfItOpens(ConnectionSource.of(dataSource), first);
             }
-            table.awaitFree(KEY.bits(), SETTINGS.lease().plusSeconds(1));
+            TABLE.awaitFree(KEY.bits(), SETTINGS.lease().plusSeconds(1));
         }
     }
 
@@ -206,7 +199,7 @@ class PoolerTest {
             LockSession silent = LockSession.open(source, shortLease);
             long start = System.nanoTime();
             assertThat(silent.attempt(List.of(KEY)).granted()).containsExactly(KEY);
-            table.awaitFree(KEY.bits(), Duration.ofSeconds(20));
+            TABLE.awaitFree(KEY.bits(), Duration.ofSeconds(20));
             assertThat(elapsed(start)).as("the server counts it").isGreaterThan(Duration.ofMillis(500));
             assertFault(
                     Fault.CONNECTION_LOST,
@@ -223,7 +216,7 @@ class PoolerTest {
                 } else {
                     session.close();
                 }
-                await().until(() -> table.holders(KEY.bits()).isEmpty());
+                await().until(() -> TABLE.holders(KEY.bits()).isEmpty());
             }
         }
     }
@@ -258,7 +251,7 @@ class PoolerTest {
                 assertThat(client.get(30, TimeUnit.SECONDS)).isPositive();
             }
             assertThat(Sql.text(observer, "SELECT n FROM counter")).isEqualTo(Integer.toString(clients * transactions));
-            assertThat(table.advisoryRows()).isEmpty();
+            assertThat(TABLE.advisoryRows()).isEmpty();
         }
     }
 

@@ -40,8 +40,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicLong;
 import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
-import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Nested;
@@ -51,8 +51,7 @@ import org.postgresql.PGConnection;
 import org.postgresql.PGNotification;
 
 /**
- * What this library believes of PostgreSQL and its driver. The numbers F1 to F18 are those of the design's list of
- * facts.
+ * What this library believes of PostgreSQL and its driver. F1 to F18 number these facts; tests that rest on one name it.
  */
 @Timeout(300)
 class PostgresAssumptionsTest {
@@ -63,7 +62,8 @@ class PostgresAssumptionsTest {
     private static final PostgresServer SERVER = PostgresServer.shared();
     private static final AtomicLong KEYS = new AtomicLong(1_000);
 
-    private static LockTable lockTable;
+    @AutoClose
+    private static final LockTable LOCK_TABLE = new LockTable(SERVER, DATABASE);
 
     private final long key = KEYS.incrementAndGet();
     private final ExecutorService executor = Executors.newCachedThreadPool();
@@ -76,12 +76,6 @@ class PostgresAssumptionsTest {
     static void createDatabaseAndUser() throws SQLException {
         SERVER.createDatabase(DATABASE);
         SERVER.createRole(USER, PASSWORD);
-        lockTable = new LockTable(SERVER, DATABASE);
-    }
-
-    @AfterAll
-    static void closeLockTable() throws SQLException {
-        lockTable.close();
     }
 
     @AfterEach
@@ -90,7 +84,7 @@ class PostgresAssumptionsTest {
         session.close();
         other.close();
         // A closed session ends a little later; the next test is to find no lock of this one.
-        await().until(() -> lockTable.advisoryRows().isEmpty());
+        await().until(() -> LOCK_TABLE.advisoryRows().isEmpty());
     }
 
     @Nested
@@ -113,8 +107,8 @@ class PostgresAssumptionsTest {
             int pid = backendPid(session);
             for (long extreme : List.of(-1L, Long.MIN_VALUE, Long.MAX_VALUE, 0L, -4_294_967_296L)) {
                 assertThat(tryLock(session, extreme)).isTrue();
-                assertThat(lockTable.holders(extreme)).containsExactly(pid);
-                assertThat(lockTable.advisoryRows())
+                assertThat(LOCK_TABLE.holders(extreme)).containsExactly(pid);
+                assertThat(LOCK_TABLE.advisoryRows())
                         .containsExactly(new AdvisoryRow(pid, extreme >>> 32, extreme & 0xffff_ffffL, 1, true));
                 assertThat(unlock(session, extreme)).isTrue();
             }
@@ -126,11 +120,11 @@ class PostgresAssumptionsTest {
         void pairs() throws SQLException {
             assertThat(truth(session, "SELECT pg_try_advisory_lock(1, 2)")).isTrue();
             assertThat(tryLock(other, 4_294_967_298L)).isTrue();
-            assertThat(lockTable.advisoryRows())
+            assertThat(LOCK_TABLE.advisoryRows())
                     .containsExactly(
                             new AdvisoryRow(backendPid(other), 1, 2, 1, true),
                             new AdvisoryRow(backendPid(session), 1, 2, 2, true));
-            assertThat(lockTable.holders(4_294_967_298L)).containsExactly(backendPid(other));
+            assertThat(LOCK_TABLE.holders(4_294_967_298L)).containsExactly(backendPid(other));
         }
 
         @Test
@@ -190,7 +184,7 @@ class PostgresAssumptionsTest {
                 }
             }
             int pid = backendPid(session);
-            assertThat(lockTable.advisoryRows())
+            assertThat(LOCK_TABLE.advisoryRows())
                     .filteredOn(row -> row.pid() == pid)
                     .hasSize(2 * keys.size() - 1);
             for (long each : keys) {
@@ -234,7 +228,7 @@ class PostgresAssumptionsTest {
         void stacks() throws SQLException {
             assertThat(tryLock(session, key)).isTrue();
             assertThat(tryLock(session, key)).isTrue();
-            assertThat(lockTable.holders(key)).containsExactly(backendPid(session));
+            assertThat(LOCK_TABLE.holders(key)).containsExactly(backendPid(session));
             assertThat(unlock(session, key)).isTrue();
             assertThat(tryLock(other, key)).isFalse();
             assertThat(unlock(session, key)).isTrue();
@@ -254,7 +248,7 @@ class PostgresAssumptionsTest {
             assertSqlState("22012", () -> execute(session, "SELECT 1 / 0"));
             assertSqlState("25P02", () -> unlock(session, key));
             session.rollback();
-            assertThat(lockTable.holders(key)).containsExactly(backendPid(session));
+            assertThat(LOCK_TABLE.holders(key)).containsExactly(backendPid(session));
         }
 
         @Test
@@ -262,7 +256,7 @@ class PostgresAssumptionsTest {
         void transactionLockInAutocommit() throws SQLException {
             assertThat(truth(session, "SELECT pg_try_advisory_xact_lock(?)", key))
                     .isTrue();
-            assertThat(lockTable.holders(key)).isEmpty();
+            assertThat(LOCK_TABLE.holders(key)).isEmpty();
         }
 
         @Test
@@ -274,9 +268,9 @@ class PostgresAssumptionsTest {
             assertThat(truth(session, "SELECT pg_try_advisory_xact_lock(?)", key))
                     .isTrue();
             assertThat(unlock(session, key)).isFalse();
-            assertThat(lockTable.holders(key)).containsExactly(backendPid(session));
+            assertThat(LOCK_TABLE.holders(key)).containsExactly(backendPid(session));
             session.rollback(savepoint);
-            assertThat(lockTable.holders(key)).isEmpty();
+            assertThat(LOCK_TABLE.holders(key)).isEmpty();
         }
 
         @Test
@@ -301,12 +295,12 @@ class PostgresAssumptionsTest {
                 try (Connection borrowed = pool.getConnection()) {
                     assertThat(tryLock(borrowed, key)).isTrue();
                 }
-                assertThat(lockTable.holders(key)).hasSize(1);
+                assertThat(LOCK_TABLE.holders(key)).hasSize(1);
                 try (Connection borrowed = pool.getConnection()) {
                     assertThat(tryLock(borrowed, key)).isTrue();
                     pool.evictConnection(borrowed);
                 }
-                lockTable.awaitFree(key, Duration.ofSeconds(20));
+                LOCK_TABLE.awaitFree(key, Duration.ofSeconds(20));
             }
         }
 
@@ -316,7 +310,7 @@ class PostgresAssumptionsTest {
             assertThat(tryLock(session, key)).isTrue();
             execute(session, "SELECT set_config('pgleader.session', 'abc', false)");
             execute(session, "DISCARD ALL");
-            assertThat(lockTable.holders(key)).isEmpty();
+            assertThat(LOCK_TABLE.holders(key)).isEmpty();
             assertThat(text(session, "SELECT current_setting('pgleader.session', true)"))
                     .isNullOrEmpty();
         }
@@ -329,9 +323,9 @@ class PostgresAssumptionsTest {
                 client.awaitLine("locked", Duration.ofSeconds(20));
                 client.pause();
                 await().during(Duration.ofMillis(500))
-                        .until(() -> lockTable.holders(key).size() == 1);
+                        .until(() -> LOCK_TABLE.holders(key).size() == 1);
                 client.kill();
-                lockTable.awaitFree(key, Duration.ofSeconds(20));
+                LOCK_TABLE.awaitFree(key, Duration.ofSeconds(20));
             }
         }
 
@@ -350,7 +344,7 @@ class PostgresAssumptionsTest {
                     assertThat(tryLock(first, key)).isTrue();
                     assertThat(tryLock(second, key)).isTrue();
                 }
-                assertThat(lockTable.holders(key)).hasSize(1);
+                assertThat(LOCK_TABLE.holders(key)).hasSize(1);
                 assertThat(tryLock(session, key)).isFalse();
             }
         }
@@ -365,7 +359,7 @@ class PostgresAssumptionsTest {
             execute(session, "SET idle_session_timeout = '300ms'");
             assertThat(tryLock(session, key)).isTrue();
             long locked = System.nanoTime();
-            lockTable.awaitFree(key, Duration.ofSeconds(20));
+            LOCK_TABLE.awaitFree(key, Duration.ofSeconds(20));
             assertThat(Duration.ofNanos(System.nanoTime() - locked))
                     .as("the server counts it")
                     .isGreaterThan(Duration.ofMillis(150));
@@ -382,7 +376,7 @@ class PostgresAssumptionsTest {
                     .pollInterval(Duration.ofMillis(100))
                     .until(() -> {
                         assertThat(session.isValid(20)).isTrue();
-                        return lockTable.session(silent).isEmpty();
+                        return LOCK_TABLE.session(silent).isEmpty();
                     });
             assertThat(session.isValid(20)).isTrue();
         }
@@ -395,7 +389,7 @@ class PostgresAssumptionsTest {
             int pid = backendPid(session);
             await().pollInterval(Duration.ofMillis(50)).until(() -> {
                 execute(other, "NOTIFY assumptions_idle");
-                return lockTable.session(pid).isEmpty();
+                return LOCK_TABLE.session(pid).isEmpty();
             });
             assertSqlState("57P05", () -> session.unwrap(PGConnection.class).getNotifications(1));
         }
@@ -407,9 +401,9 @@ class PostgresAssumptionsTest {
             execute(session, "SET idle_in_transaction_session_timeout = '300ms'");
             session.setAutoCommit(false);
             assertThat(tryLock(session, key)).isTrue();
-            assertThat(lockTable.session(backendPid(session)))
+            assertThat(LOCK_TABLE.session(backendPid(session)))
                     .hasValueSatisfying(row -> assertThat(row.state()).isEqualTo("idle in transaction"));
-            lockTable.awaitFree(key, Duration.ofSeconds(20));
+            LOCK_TABLE.awaitFree(key, Duration.ofSeconds(20));
             // In a transaction the driver doesn't look for messages.
             assertThat(session.unwrap(PGConnection.class).getNotifications(1)).isEmpty();
             assertSqlState("25P03", () -> execute(session, "SELECT 1"));
@@ -505,7 +499,7 @@ class PostgresAssumptionsTest {
             try (Connection simple = SERVER.connect(DATABASE, Map.of("preferQueryMode", "simple"))) {
                 simple.setAutoCommit(false);
                 assertThat(tryLock(simple, key)).isTrue();
-                assertThat(lockTable.session(backendPid(simple)))
+                assertThat(LOCK_TABLE.session(backendPid(simple)))
                         .hasValueSatisfying(row -> assertThat(row.backendXmin()).isNull());
                 assertThat(outcomeOfIndex("beside_simple")).isEqualTo("done");
             }
@@ -517,7 +511,7 @@ class PostgresAssumptionsTest {
         void indexBesideExtendedQuery() throws SQLException {
             session.setAutoCommit(false);
             assertThat(tryLock(session, key)).isTrue();
-            assertThat(lockTable.session(backendPid(session)))
+            assertThat(LOCK_TABLE.session(backendPid(session)))
                     .hasValueSatisfying(row -> assertThat(row.backendXmin()).isNotNull());
             assertThat(outcomeOfIndex("beside_extended")).isEqualTo("55P03");
         }
@@ -575,8 +569,8 @@ class PostgresAssumptionsTest {
                 for (Future<String> waiter : waiting) {
                     assertThat(waiter.get(20, TimeUnit.SECONDS)).isEqualTo("08006");
                 }
-                await().until(() -> lockTable.session(checkedOrphan).isEmpty());
-                assertThat(lockTable.advisoryRows()).contains(waitingRow(orphan));
+                await().until(() -> LOCK_TABLE.session(checkedOrphan).isEmpty());
+                assertThat(LOCK_TABLE.advisoryRows()).contains(waitingRow(orphan));
             }
         }
 
@@ -585,7 +579,7 @@ class PostgresAssumptionsTest {
         }
 
         private void awaitWaiter(int pid) {
-            await().until(() -> lockTable.advisoryRows().contains(waitingRow(pid)));
+            await().until(() -> LOCK_TABLE.advisoryRows().contains(waitingRow(pid)));
         }
     }
 
@@ -597,7 +591,7 @@ class PostgresAssumptionsTest {
         void isClosed() throws SQLException {
             int pid = backendPid(session);
             SERVER.terminateBackend(pid);
-            await().until(() -> lockTable.session(pid).isEmpty());
+            await().until(() -> LOCK_TABLE.session(pid).isEmpty());
             assertThat(session.isClosed()).isFalse();
             assertSqlState("57P01", () -> execute(session, "SELECT 1"));
             assertThat(session.isClosed()).isTrue();
@@ -616,11 +610,11 @@ class PostgresAssumptionsTest {
                 assertThat(Duration.ofNanos(System.nanoTime() - start))
                         .isBetween(Duration.ofMillis(900), Duration.ofSeconds(20));
                 assertThat(session.isClosed()).isTrue();
-                assertThat(lockTable.holders(key)).containsExactly(pid);
+                assertThat(LOCK_TABLE.holders(key)).containsExactly(pid);
             } finally {
                 SERVER.thawBackend(pid);
             }
-            lockTable.awaitFree(key, Duration.ofSeconds(20));
+            LOCK_TABLE.awaitFree(key, Duration.ofSeconds(20));
         }
 
         @Test

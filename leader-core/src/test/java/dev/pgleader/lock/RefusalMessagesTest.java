@@ -1,6 +1,5 @@
 package dev.pgleader.lock;
 
-import static dev.pgleader.lock.TestServer.executeOn;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.catchThrowable;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
@@ -13,6 +12,7 @@ import dev.pgleader.testkit.PgBouncer.PoolMode;
 import dev.pgleader.testkit.Pgpool;
 import dev.pgleader.testkit.Pgpool.Clustering;
 import dev.pgleader.testkit.PostgresServer;
+import dev.pgleader.testkit.Sql;
 import java.lang.reflect.Proxy;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -22,6 +22,7 @@ import java.sql.SQLException;
 import java.time.Duration;
 import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
@@ -101,12 +102,12 @@ class RefusalMessagesTest {
     @Test
     @DisplayName("Each refusal without a pooler is said as docs/pools.md says, and it quotes no other")
     void withoutPooler() throws Exception {
-        try (TestServer server = TestServer.start();
-                HikariDataSource pool = server.pool(3)) {
+        try (PostgresServer server = PostgresServer.launch();
+                HikariDataSource pool = TestDataSources.hikari(server, 3)) {
             helperRefused(connectionsOf(pool, "unwrap", null));
             try (Connection only = server.dataSource().getConnection()) {
                 helperRefused(new SingleConnectionDataSource(only, true));
-                DataSource careless = TestServer.handingOut(() -> only);
+                DataSource careless = TestDataSources.careless(() -> only);
                 HeldLock lock = AdvisoryLocks.on(careless).acquire(KEY, Duration.ZERO);
                 helperRefused(careless);
                 lock.close();
@@ -125,7 +126,7 @@ class RefusalMessagesTest {
             }
             sessionRefused(ConnectionSource.of(leaving(server, "set default_transaction_read_only = on")));
             server.execute("create role full_up login connection limit 0");
-            sessionRefused(ConnectionSource.of(server.url().replaceAll("user=\\w+", "user=full_up")));
+            sessionRefused(ConnectionSource.of(server.url(PostgresServer.DEFAULT_DATABASE, Map.of("user", "full_up"))));
             said.add(warningOfRouting(pool));
 
             for (String function : List.of("pg_try_advisory_lock", "pg_try_advisory_xact_lock")) {
@@ -133,7 +134,7 @@ class RefusalMessagesTest {
                         + "(bigint) returns boolean language sql as 'select true'");
             }
             helperRefused(pool);
-            sessionRefused(ConnectionSource.of(server.url()));
+            sessionRefused(ConnectionSource.of(server.loginUrl(PostgresServer.DEFAULT_DATABASE)));
         }
         try (PostgresServer primary = PostgresServer.launch();
                 PostgresServer standby = primary.standby()) {
@@ -184,13 +185,13 @@ class RefusalMessagesTest {
     }
 
     /** A DataSource whose connection had this executed before it is lent. */
-    private static DataSource leaving(TestServer server, String sql) {
+    private static DataSource leaving(PostgresServer server, String sql) {
         DataSource inner = server.dataSource();
         return new DelegatingDataSource(inner) {
             @Override
             public Connection getConnection() throws SQLException {
                 Connection connection = inner.getConnection();
-                executeOn(connection, sql);
+                Sql.execute(connection, sql);
                 return connection;
             }
         };

@@ -1,10 +1,10 @@
 package dev.pgleader.lock;
 
-import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 
 import dev.pgleader.lock.LockSession.Settings;
+import dev.pgleader.testkit.JavaProcess;
 import dev.pgleader.testkit.LogCapture;
 import dev.pgleader.testkit.PostgresServer;
 import dev.pgleader.testkit.Sql;
@@ -24,8 +24,7 @@ import java.util.List;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.atomic.AtomicInteger;
-import org.junit.jupiter.api.AfterAll;
-import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -42,21 +41,13 @@ class RoadsTest {
     private static final LockKey KEY = LockKey.named("roads-test");
     private static final Settings SETTINGS = new Settings("roads", Duration.ofSeconds(20), Duration.ofSeconds(5), true);
 
-    private static PostgresServer server;
-
-    @BeforeAll
-    static void launch() {
-        server = PostgresServer.builder().everyRoad().passwords().launch();
-    }
-
-    @AfterAll
-    static void stop() {
-        server.close();
-    }
+    @AutoClose
+    private static final PostgresServer SERVER =
+            PostgresServer.builder().everyRoad().passwords().launch();
 
     private static String withUser(String url) {
-        return url + (url.contains("?") ? "&" : "?") + "user=" + server.superuser() + "&password="
-                + server.superuserPassword();
+        return url + (url.contains("?") ? "&" : "?") + "user=" + SERVER.superuser() + "&password="
+                + SERVER.superuserPassword();
     }
 
     /** Leads, is asked, and lets go; returns what the driver reached. */
@@ -93,14 +84,14 @@ class RoadsTest {
                 "readOnlyMode=always"
             })
     void driverSettings(String parameter) throws Exception {
-        bothFormsBy(withUser(server.url(PostgresServer.DEFAULT_DATABASE) + "?" + parameter));
+        bothFormsBy(withUser(SERVER.url(PostgresServer.DEFAULT_DATABASE) + "?" + parameter));
     }
 
     @DisplayName("IPv6")
     @Test
     void ipv6() throws Exception {
-        String url = withUser("jdbc:postgresql://[::1]:" + server.port() + "/postgres");
-        assertThat(lockBy(ConnectionSource.of(url))).isEqualTo("[::1]:" + server.port());
+        String url = withUser("jdbc:postgresql://[::1]:" + SERVER.port() + "/postgres");
+        assertThat(lockBy(ConnectionSource.of(url))).isEqualTo("[::1]:" + SERVER.port());
         bothFormsBy(url);
     }
 
@@ -109,7 +100,7 @@ class RoadsTest {
     void unixSocket() throws Exception {
         String url = withUser("jdbc:postgresql://localhost/postgres?sslmode=disable"
                 + "&socketFactory=org.newsclub.net.unix.AFUNIXSocketFactory$FactoryArg&socketFactoryArg="
-                + server.unixSocket());
+                + SERVER.unixSocket());
         assertThat(lockBy(ConnectionSource.of(url))).isEqualTo("localhost:5432");
         bothFormsBy(url);
         PGSimpleDataSource dataSource = new PGSimpleDataSource();
@@ -120,8 +111,8 @@ class RoadsTest {
     @DisplayName("Of several hosts, the one that was reached is told, also through a DataSource")
     @Test
     void severalHosts() throws Exception {
-        String url = withUser("jdbc:postgresql://localhost:1,127.0.0.1:" + server.port() + "/postgres");
-        String reached = "127.0.0.1:" + server.port();
+        String url = withUser("jdbc:postgresql://localhost:1,127.0.0.1:" + SERVER.port() + "/postgres");
+        String reached = "127.0.0.1:" + SERVER.port();
         assertThat(lockBy(ConnectionSource.of(url))).isEqualTo(reached);
         PGSimpleDataSource dataSource = new PGSimpleDataSource();
         dataSource.setUrl(url);
@@ -131,15 +122,15 @@ class RoadsTest {
     @DisplayName("R31: a password file is read anew for each connection")
     @Test
     void passwordFile(@TempDir Path directory) throws Exception {
-        server.createRole("rotated", "first");
+        SERVER.createRole("rotated", "first");
         Path file = directory.resolve("pgpass");
         write(file, "*:*:*:rotated:first\n");
         String before = System.setProperty("org.postgresql.pgpassfile", file.toString());
         try {
             ConnectionSource source =
-                    ConnectionSource.of(server.url(PostgresServer.DEFAULT_DATABASE) + "?user=rotated");
+                    ConnectionSource.of(SERVER.url(PostgresServer.DEFAULT_DATABASE) + "?user=rotated");
             lockBy(source);
-            server.execute("ALTER ROLE rotated PASSWORD 'second'");
+            SERVER.execute("ALTER ROLE rotated PASSWORD 'second'");
             assertThatExceptionOfType(LockSessionException.class)
                     .isThrownBy(() -> LockSession.open(source, SETTINGS))
                     .withMessageContaining("password");
@@ -163,7 +154,7 @@ class RoadsTest {
     @ParameterizedTest
     @ValueSource(strings = {"sslfactory", "sslhostnameverifier", "sslpasswordcallback"})
     void missingClass(String parameter) {
-        ConnectionSource source = ConnectionSource.of(withUser(server.url(PostgresServer.DEFAULT_DATABASE)
+        ConnectionSource source = ConnectionSource.of(withUser(SERVER.url(PostgresServer.DEFAULT_DATABASE)
                 + "?sslmode=require&" + parameter + "=no.such.ClassOfOurs"));
         try (LogCapture log = LogCapture.of(DirectConnectionSource.class, Level.WARN)) {
             for (int attempt = 0; attempt < 2; attempt++) {
@@ -178,17 +169,17 @@ class RoadsTest {
     @ParameterizedTest
     @ValueSource(strings = {"db.of.another.network.invalid", "localhost"})
     void socksProxy(String host) throws Exception {
-        try (SocksProxy proxy = new SocksProxy(server.port())) {
-            Process client = ForkedJvm.start(
-                    ForkedJvm.classPath(),
-                    List.of(
-                            "-DsocksProxyHost=127.0.0.1",
-                            "-DsocksProxyPort=" + proxy.port(),
-                            "-DsocksNonProxyHosts=localhost",
-                            "-Dpgleader.log=WARN"),
-                    ThroughProxy.class,
-                    withUser("jdbc:postgresql://" + host + ":" + server.port() + "/postgres"));
-            String said = new String(client.getInputStream().readAllBytes(), UTF_8);
+        try (SocksProxy proxy = new SocksProxy(SERVER.port())) {
+            String said;
+            try (JavaProcess client = JavaProcess.builder(ThroughProxy.class)
+                    .systemProperty("socksProxyHost", "127.0.0.1")
+                    .systemProperty("socksProxyPort", Integer.toString(proxy.port()))
+                    .systemProperty("socksNonProxyHosts", "localhost")
+                    .systemProperty("pgleader.log", "WARN")
+                    .arguments(withUser("jdbc:postgresql://" + host + ":" + SERVER.port() + "/postgres"))
+                    .start()) {
+                said = String.join("\n", client.awaitOutput(Duration.ofMinutes(1)));
+            }
             assertThat(said).contains("driver: true").contains("session: true");
             if (host.equals("localhost")) {
                 assertThat(said).contains("SelectedConnection").doesNotContain("SOCKS");
@@ -287,8 +278,8 @@ class RoadsTest {
     @DisplayName("The password of a URL isn't in what a source shows of itself")
     @Test
     void noSecret() throws SQLException {
-        assertThat(ConnectionSource.of(withUser(server.url("postgres"))).toString())
-                .doesNotContain(server.superuserPassword() + "@")
+        assertThat(ConnectionSource.of(withUser(SERVER.url("postgres"))).toString())
+                .doesNotContain(SERVER.superuserPassword() + "@")
                 .endsWith("/postgres");
     }
 }

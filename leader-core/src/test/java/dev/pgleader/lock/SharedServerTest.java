@@ -22,8 +22,8 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.LongStream;
-import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Test;
@@ -42,39 +42,34 @@ class SharedServerTest {
     private static final Settings SETTINGS =
             new Settings("shared", Duration.ofSeconds(20), Duration.ofSeconds(5), true);
 
-    private static PostgresServer server;
+    @AutoClose
+    private static final PostgresServer SERVER = PostgresServer.builder()
+            .setting("max_prepared_transactions", "5")
+            .setting("deadlock_timeout", "50ms")
+            .launch();
 
     private final ExecutorService executor = Executors.newCachedThreadPool();
 
     @BeforeAll
-    static void launch() throws SQLException {
-        server = PostgresServer.builder()
-                .setting("max_prepared_transactions", "5")
-                .setting("deadlock_timeout", "50ms")
-                .launch();
-        server.createRole("service", "");
-        server.createRole("stranger", "");
-    }
-
-    @AfterAll
-    static void stop() {
-        server.close();
+    static void createRoles() throws SQLException {
+        SERVER.createRole("service", "");
+        SERVER.createRole("stranger", "");
     }
 
     @AfterEach
     void end() throws SQLException {
         executor.shutdownNow();
         // What a test that failed has left behind isn't the next one's.
-        server.execute(
+        SERVER.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'pg-leader/%'");
     }
 
     private static LockSession open(String role) throws LockSessionException {
-        return LockSession.open(ConnectionSource.of(server.url(PostgresServer.DEFAULT_DATABASE), role, ""), SETTINGS);
+        return LockSession.open(ConnectionSource.of(SERVER.url(PostgresServer.DEFAULT_DATABASE), role, ""), SETTINGS);
     }
 
     private static Connection connect(String role) throws SQLException {
-        return server.connect(PostgresServer.DEFAULT_DATABASE, role, "");
+        return SERVER.connect(PostgresServer.DEFAULT_DATABASE, role, "");
     }
 
     @Test
@@ -103,7 +98,7 @@ class SharedServerTest {
         LockSession session = open("service");
         try (Connection same = connect("service");
                 Connection stranger = connect("stranger");
-                Connection superuser = server.connect()) {
+                Connection superuser = SERVER.connect()) {
             Sql.execute(superuser, "SET SESSION AUTHORIZATION stranger");
             assertThat(session.findCommanders(
                             List.of(Sql.backendPid(same), Sql.backendPid(stranger), Sql.backendPid(superuser), 1, -1)))
@@ -137,7 +132,7 @@ class SharedServerTest {
     @DisplayName("R34: a session does all it can, however the DataSource has its statements sent")
     void queryModes(String mode, int prepareThreshold) throws Exception {
         PGSimpleDataSource dataSource = new PGSimpleDataSource();
-        dataSource.setUrl(server.url(PostgresServer.DEFAULT_DATABASE, Map.of("preferQueryMode", mode)));
+        dataSource.setUrl(SERVER.url(PostgresServer.DEFAULT_DATABASE, Map.of("preferQueryMode", mode)));
         dataSource.setUser("service");
         dataSource.setPrepareThreshold(prepareThreshold);
         LockSession holder = open("stranger");
@@ -162,7 +157,7 @@ class SharedServerTest {
     @Test
     @DisplayName("R23: the role's own limits don't touch a session, not even in the queue; what is unknown isn't told")
     void limitsOfTheRole() throws Exception {
-        server.createRole("limited", "");
+        SERVER.createRole("limited", "");
         for (String limit : List.of(
                 "statement_timeout = '300ms'",
                 "lock_timeout = '100ms'",
@@ -170,11 +165,11 @@ class SharedServerTest {
                 "idle_in_transaction_session_timeout = '100ms'",
                 "default_transaction_isolation = 'serializable'",
                 "default_transaction_deferrable = on")) {
-            server.execute("ALTER ROLE limited SET " + limit);
+            SERVER.execute("ALTER ROLE limited SET " + limit);
         }
-        try (Connection connection = server.connect()) {
+        try (Connection connection = SERVER.connect()) {
             if (Sql.truth(connection, "SELECT current_setting('transaction_timeout', true) IS NOT NULL")) {
-                server.execute("ALTER ROLE limited SET transaction_timeout = '300ms'");
+                SERVER.execute("ALTER ROLE limited SET transaction_timeout = '300ms'");
             }
         }
         LockSession holder = open("service");
@@ -213,7 +208,7 @@ class SharedServerTest {
         LockSession waiting = open("service");
         assertThat(holder.attempt(List.of(KEY)).granted()).hasSize(1);
         Future<Boolean> granted = executor.submit(() -> waiting.waitInQueue(KEY, Duration.ofSeconds(10)));
-        try (Connection connection = server.connect()) {
+        try (Connection connection = SERVER.connect()) {
             int pid = waiting.facts().backendPid();
             await().until(() ->
                     Sql.truth(connection, "SELECT EXISTS (SELECT FROM pg_locks WHERE pid = ? AND NOT granted)", pid));
@@ -231,7 +226,7 @@ class SharedServerTest {
         LockSession session = open("service");
         LockKey kept = LockKey.of(4);
         assertThat(session.attempt(List.of(kept)).granted()).hasSize(1);
-        try (Connection cancelling = server.connect()) {
+        try (Connection cancelling = SERVER.connect()) {
             int pid = session.facts().backendPid();
             Future<Integer> cancels = executor.submit(() -> {
                 int count = 0;
@@ -264,9 +259,9 @@ class SharedServerTest {
                 .contains("UnknownHostException: no-such-host.invalid");
         assertThat(refusal("jdbc:postgresql://localhost:1/postgres", "service", Fault.UNREACHABLE))
                 .contains("refused");
-        assertThat(refusal(server.url("no_such_database"), "service", Fault.UNREACHABLE))
+        assertThat(refusal(SERVER.url("no_such_database"), "service", Fault.UNREACHABLE))
                 .contains("\"no_such_database\" does not exist", "(3D000)");
-        assertThat(refusal(server.url(PostgresServer.DEFAULT_DATABASE), "nobody", Fault.LOGIN_REFUSED))
+        assertThat(refusal(SERVER.url(PostgresServer.DEFAULT_DATABASE), "nobody", Fault.LOGIN_REFUSED))
                 .contains("role \"nobody\" does not exist", "(28000)");
     }
 
@@ -283,11 +278,11 @@ class SharedServerTest {
     void addressIsTheOneThatTheDriverReached() throws Exception {
         PGSimpleDataSource dataSource = new PGSimpleDataSource();
         dataSource.setServerNames(new String[] {"localhost", "localhost"});
-        dataSource.setPortNumbers(new int[] {1, server.port()});
+        dataSource.setPortNumbers(new int[] {1, SERVER.port()});
         dataSource.setUser("service");
         dataSource.setDatabaseName(PostgresServer.DEFAULT_DATABASE);
         LockSession session = LockSession.open(ConnectionSource.of(dataSource), SETTINGS);
-        assertThat(session.facts().serverAddress()).isEqualTo("localhost:" + server.port());
+        assertThat(session.facts().serverAddress()).isEqualTo("localhost:" + SERVER.port());
         session.close();
     }
 }

@@ -1,12 +1,13 @@
 package dev.pgleader.lock;
 
-import static dev.pgleader.lock.TestServer.executeOn;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 
 import com.zaxxer.hikari.HikariDataSource;
 import dev.pgleader.lock.LockSession.Settings;
 import dev.pgleader.testkit.LogCapture;
+import dev.pgleader.testkit.PostgresServer;
+import dev.pgleader.testkit.Sql;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Proxy;
 import java.sql.Connection;
@@ -15,7 +16,7 @@ import java.time.Duration;
 import java.util.List;
 import javax.sql.DataSource;
 import net.ttddyy.dsproxy.support.ProxyDataSourceBuilder;
-import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Test;
@@ -35,17 +36,12 @@ class SharingTest {
     private static final Settings SETTINGS =
             new Settings("sharing", Duration.ofSeconds(20), Duration.ofSeconds(5), true);
 
-    private static TestServer server;
+    @AutoClose
+    private static final PostgresServer SERVER = PostgresServer.launch();
 
     @BeforeAll
-    static void startServer() throws Exception {
-        server = TestServer.start();
-        server.execute("create table written (n int)");
-    }
-
-    @AfterAll
-    static void stopServer() throws Exception {
-        server.close();
+    static void createTable() throws Exception {
+        SERVER.execute("create table written (n int)");
     }
 
     private static void assertRefused(DataSource dataSource, String reason) {
@@ -73,7 +69,7 @@ class SharingTest {
     @ParameterizedTest
     @ValueSource(strings = {"plain", "delegating", "datasource-proxy", "hidden"})
     void ofASpringTransaction(String around) throws Exception {
-        try (HikariDataSource pool = server.pool(2)) {
+        try (HikariDataSource pool = TestDataSources.hikari(SERVER, 2)) {
             DataSource aware = new TransactionAwareDataSourceProxy(pool);
             DataSource wrapped = switch (around) {
                 case "delegating" -> new DelegatingDataSource(aware);
@@ -88,7 +84,7 @@ class SharingTest {
             // Outside of a transaction it's the pool's.
             assertThat(AdvisoryLocks.on(wrapped)
                             .tryRunInTransaction(KEY, connection -> {
-                                executeOn(connection, "insert into written values (1)");
+                                Sql.execute(connection, "insert into written values (1)");
                                 return true;
                             })
                             .wasRun())
@@ -118,7 +114,7 @@ class SharingTest {
     @DisplayName("R35: the plain pool is taken inside of a Spring transaction, and its transaction is another one")
     @Test
     void plainPoolInsideOfASpringTransaction() throws Exception {
-        try (HikariDataSource pool = server.pool(2)) {
+        try (HikariDataSource pool = TestDataSources.hikari(SERVER, 2)) {
             new TransactionTemplate(new DataSourceTransactionManager(pool))
                     .executeWithoutResult(status -> assertThat(ran(pool)).isTrue());
         }
@@ -138,19 +134,19 @@ class SharingTest {
     @ParameterizedTest
     @ValueSource(booleans = {false, true})
     void singleConnection(boolean suppressClose) throws Exception {
-        try (Connection only = server.dataSource().getConnection()) {
+        try (Connection only = SERVER.dataSource().getConnection()) {
             SingleConnectionDataSource single = new SingleConnectionDataSource(only, suppressClose);
             assertRefused(single, "one and the same connection");
             assertRefused(new DelegatingDataSource(single), "one and the same connection");
-            executeOn(only, "select 1");
+            Sql.execute(only, "select 1");
         }
     }
 
     @DisplayName("N05: a connection that is lent a second time while a lock is held on it is refused")
     @Test
     void lentTwice() throws Exception {
-        try (Connection only = server.dataSource().getConnection()) {
-            DataSource careless = TestServer.handingOut(() -> only);
+        try (Connection only = SERVER.dataSource().getConnection()) {
+            DataSource careless = TestDataSources.careless(() -> only);
             try (HeldLock lock = AdvisoryLocks.on(careless).acquire(KEY, Duration.ZERO)) {
                 assertRefused(careless, "handed out one connection twice");
                 assertThat(lock.isHeld()).isTrue();
@@ -165,7 +161,7 @@ class SharingTest {
     @DisplayName("N05: a DataSource that may lead elsewhere each time is told, once")
     @Test
     void routing() throws Exception {
-        DataSource routing = Lender.routing(server.dataSource());
+        DataSource routing = Lender.routing(SERVER.dataSource());
         try (LogCapture log = LogCapture.of(Sharing.class, Level.WARN)) {
             assertThat(ran(routing)).isTrue();
             assertThat(ran(routing)).isTrue();
@@ -179,7 +175,7 @@ class SharingTest {
     @ParameterizedTest
     @ValueSource(strings = {"unchecked", "checked", "null", "error"})
     void notUnwrapped(String how) throws Exception {
-        try (HikariDataSource pool = server.pool(1, config -> config.setConnectionTimeout(2_000))) {
+        try (HikariDataSource pool = TestDataSources.hikari(SERVER, 1, config -> config.setConnectionTimeout(2_000))) {
             DataSource wrapper = refusingToUnwrap(pool, how);
             for (int attempt = 0; attempt < 3; attempt++) {
                 assertThatExceptionOfType(how.equals("error") ? Throwable.class : SQLException.class)

@@ -1,14 +1,14 @@
 package dev.pgleader.lock;
 
-import static dev.pgleader.lock.TestServer.backendPid;
-import static dev.pgleader.lock.TestServer.executeOn;
-import static dev.pgleader.lock.TestServer.queryStrings;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
 
 import com.zaxxer.hikari.HikariDataSource;
+import dev.pgleader.testkit.LockTable;
+import dev.pgleader.testkit.PostgresServer;
+import dev.pgleader.testkit.Sql;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.sql.Savepoint;
@@ -30,17 +30,21 @@ class TransactionLockTest {
     private static final LockKey KEY = LockKey.named("transaction-lock-test");
 
     @AutoClose
-    private static final TestServer server = TestServer.start();
+    private static final PostgresServer SERVER =
+            PostgresServer.builder().setting("max_prepared_transactions", "2").launch();
+
+    @AutoClose
+    private static final LockTable LOCKS = new LockTable(SERVER, PostgresServer.DEFAULT_DATABASE);
 
     /** The server may take a moment to see that a connection of the last test was cut. */
     @BeforeEach
     void awaitFreeKey() {
-        await().until(() -> server.isFree(KEY));
+        await().until(() -> LOCKS.isFree(KEY));
     }
 
     @BeforeEach
     void emptyTable() throws Exception {
-        server.execute(
+        SERVER.execute(
                 "drop table if exists written;" + " create table written (n int unique deferrable initially deferred)");
     }
 
@@ -48,17 +52,17 @@ class TransactionLockTest {
     @ParameterizedTest
     @ValueSource(booleans = {true, false})
     void keyIsHeldForTheWholeWorkAndNoLonger(boolean autoCommit) throws Exception {
-        try (HikariDataSource pool = server.pool(1, config -> config.setAutoCommit(autoCommit))) {
+        try (HikariDataSource pool = TestDataSources.hikari(SERVER, 1, config -> config.setAutoCommit(autoCommit))) {
             int pid = AdvisoryLocks.on(pool).runInTransaction(KEY, Duration.ZERO, connection -> {
-                assertThat(server.isFree(KEY)).isFalse();
-                assertThat(server.holders(KEY)).containsExactly(backendPid(connection));
-                executeOn(connection, "insert into written values (1)");
-                assertThat(server.isFree(KEY)).isFalse();
+                assertThat(LOCKS.isFree(KEY)).isFalse();
+                assertThat(LOCKS.holders(KEY)).containsExactly(Sql.backendPid(connection));
+                Sql.execute(connection, "insert into written values (1)");
+                assertThat(LOCKS.isFree(KEY)).isFalse();
                 assertThat(written()).isZero();
-                return backendPid(connection);
+                return Sql.backendPid(connection);
             });
 
-            assertThat(server.isFree(KEY)).isTrue();
+            assertThat(LOCKS.isFree(KEY)).isTrue();
             assertThat(written()).isEqualTo(1);
             assertGivenBack(pool, pid, autoCommit);
         }
@@ -67,14 +71,14 @@ class TransactionLockTest {
     @DisplayName("C24: whatever the work throws, its writes are rolled back and the caller sees just that")
     @Test
     void writesAreRolledBackWhateverTheWorkThrows() throws Exception {
-        try (HikariDataSource pool = server.pool(1)) {
+        try (HikariDataSource pool = TestDataSources.hikari(SERVER, 1)) {
             AdvisoryLocks locks = AdvisoryLocks.on(pool);
             AtomicInteger pid = new AtomicInteger();
             for (Throwable thrown :
                     List.of(new Exception("work"), new IllegalStateException("work"), new AssertionError("work"))) {
                 assertThatThrownBy(() -> locks.tryRunInTransaction(KEY, connection -> {
-                            pid.set(backendPid(connection));
-                            executeOn(connection, "insert into written values (1)");
+                            pid.set(Sql.backendPid(connection));
+                            Sql.execute(connection, "insert into written values (1)");
                             if (thrown instanceof Error error) {
                                 throw error;
                             }
@@ -84,7 +88,7 @@ class TransactionLockTest {
                         .hasNoSuppressedExceptions();
 
                 assertThat(written()).isZero();
-                assertThat(server.isFree(KEY)).isTrue();
+                assertThat(LOCKS.isFree(KEY)).isTrue();
             }
             assertGivenBack(pool, pid.get(), true);
         }
@@ -93,9 +97,9 @@ class TransactionLockTest {
     @DisplayName("C02: an interrupt by the work is preserved, and its writes are committed")
     @Test
     void interruptIsPreserved() throws Exception {
-        try (HikariDataSource pool = server.pool(1)) {
+        try (HikariDataSource pool = TestDataSources.hikari(SERVER, 1)) {
             AdvisoryLocks.on(pool).tryRunInTransaction(KEY, connection -> {
-                executeOn(connection, "insert into written values (1)");
+                Sql.execute(connection, "insert into written values (1)");
                 Thread.currentThread().interrupt();
                 return true;
             });
@@ -108,18 +112,18 @@ class TransactionLockTest {
     @DisplayName("C24: the work can't end the transaction by JDBC, and is told why")
     @Test
     void workCannotEndTheTransaction() throws Exception {
-        try (HikariDataSource pool = server.pool(1)) {
+        try (HikariDataSource pool = TestDataSources.hikari(SERVER, 1)) {
             AdvisoryLocks.on(pool).tryRunInTransaction(KEY, connection -> {
-                executeOn(connection, "insert into written values (1)");
+                Sql.execute(connection, "insert into written values (1)");
                 assertRefused("commit", connection::commit);
                 assertRefused("rollback", connection::rollback);
                 assertRefused("setAutoCommit", () -> connection.setAutoCommit(true));
                 assertRefused("setAutoCommit", () -> connection.setAutoCommit(false));
                 assertRefused("close", connection::close);
                 assertRefused("abort", () -> connection.abort(Runnable::run));
-                assertThat(server.isFree(KEY)).isFalse();
+                assertThat(LOCKS.isFree(KEY)).isFalse();
                 assertThat(connection.unwrap(PgConnection.class).getBackendPID())
-                        .isEqualTo(backendPid(connection));
+                        .isEqualTo(Sql.backendPid(connection));
                 return true;
             });
             assertThat(written()).isEqualTo(1);
@@ -139,18 +143,18 @@ class TransactionLockTest {
     @ValueSource(
             strings = {"commit", "rollback", "commit and chain", "commit; begin", "prepare transaction 'x'", "JDBC"})
     void transactionEndedByTheWorkIsReported(String sql) throws Exception {
-        try (HikariDataSource pool = server.pool(1)) {
+        try (HikariDataSource pool = TestDataSources.hikari(SERVER, 1)) {
             AtomicInteger pid = new AtomicInteger();
 
             assertThatExceptionOfType(LockLostException.class)
                     .isThrownBy(() -> AdvisoryLocks.on(pool).tryRunInTransaction(KEY, connection -> {
-                        pid.set(backendPid(connection));
+                        pid.set(Sql.backendPid(connection));
                         if (sql.equals("JDBC")) {
                             connection.unwrap(PgConnection.class).setAutoCommit(true);
                         } else {
-                            executeOn(connection, sql);
+                            Sql.execute(connection, sql);
                         }
-                        executeOn(connection, "insert into written values (2)");
+                        Sql.execute(connection, "insert into written values (2)");
                         return true;
                     }))
                     .withMessageContaining("transaction-lock-test")
@@ -160,9 +164,9 @@ class TransactionLockTest {
             // Past the guard, the work's connection is in autocommit mode, so what it writes there is its own affair.
             assertThat(written()).isEqualTo(sql.equals("JDBC") ? 1 : 0);
             if (sql.startsWith("prepare")) {
-                server.execute("rollback prepared 'x'");
+                SERVER.execute("rollback prepared 'x'");
             }
-            assertThat(server.isFree(KEY)).isTrue();
+            assertThat(LOCKS.isFree(KEY)).isTrue();
             assertGivenBack(pool, pid.get(), true);
         }
     }
@@ -171,16 +175,16 @@ class TransactionLockTest {
     @ParameterizedTest
     @ValueSource(booleans = {true, false})
     void rollbackToSavepointKeepsTheLock(boolean bySql) throws Exception {
-        AdvisoryLocks.on(server.dataSource()).tryRunInTransaction(KEY, connection -> {
-            executeOn(connection, "insert into written values (1)");
+        AdvisoryLocks.on(SERVER.dataSource()).tryRunInTransaction(KEY, connection -> {
+            Sql.execute(connection, "insert into written values (1)");
             Savepoint savepoint = connection.setSavepoint("s");
-            executeOn(connection, "insert into written values (2)");
+            Sql.execute(connection, "insert into written values (2)");
             if (bySql) {
-                executeOn(connection, "rollback to savepoint s");
+                Sql.execute(connection, "rollback to savepoint s");
             } else {
                 connection.rollback(savepoint);
             }
-            assertThat(server.isFree(KEY)).isFalse();
+            assertThat(LOCKS.isFree(KEY)).isFalse();
             return true;
         });
 
@@ -190,14 +194,14 @@ class TransactionLockTest {
     @DisplayName("F4: work that returns after a failed statement is told that nothing was committed")
     @Test
     void abortedTransactionIsNoSuccess() throws Exception {
-        try (HikariDataSource pool = server.pool(1)) {
+        try (HikariDataSource pool = TestDataSources.hikari(SERVER, 1)) {
             AtomicInteger pid = new AtomicInteger();
 
             assertThatExceptionOfType(SQLException.class)
                     .isThrownBy(() -> AdvisoryLocks.on(pool).tryRunInTransaction(KEY, connection -> {
-                        pid.set(backendPid(connection));
-                        executeOn(connection, "insert into written values (1)");
-                        assertThatThrownBy(() -> executeOn(connection, "select 1 / 0"))
+                        pid.set(Sql.backendPid(connection));
+                        Sql.execute(connection, "insert into written values (1)");
+                        assertThatThrownBy(() -> Sql.execute(connection, "select 1 / 0"))
                                 .isInstanceOf(SQLException.class);
                         return true;
                     }))
@@ -206,7 +210,7 @@ class TransactionLockTest {
                     .isEqualTo("25P02");
 
             assertThat(written()).isZero();
-            assertThat(server.isFree(KEY)).isTrue();
+            assertThat(LOCKS.isFree(KEY)).isTrue();
             assertGivenBack(pool, pid.get(), true);
         }
     }
@@ -214,13 +218,13 @@ class TransactionLockTest {
     @DisplayName("A commit that the server refuses reaches the caller as it is")
     @Test
     void refusedCommitReachesTheCaller() throws Exception {
-        try (HikariDataSource pool = server.pool(1)) {
+        try (HikariDataSource pool = TestDataSources.hikari(SERVER, 1)) {
             AtomicInteger pid = new AtomicInteger();
 
             assertThatExceptionOfType(SQLException.class)
                     .isThrownBy(() -> AdvisoryLocks.on(pool).tryRunInTransaction(KEY, connection -> {
-                        pid.set(backendPid(connection));
-                        executeOn(connection, "insert into written values (1), (1)");
+                        pid.set(Sql.backendPid(connection));
+                        Sql.execute(connection, "insert into written values (1), (1)");
                         return true;
                     }))
                     .extracting(SQLException::getSQLState)
@@ -234,17 +238,17 @@ class TransactionLockTest {
     @DisplayName("A commit whose answer never came is neither success nor failure")
     @Test
     void unconfirmedCommitIsReportedAsUnknown() throws Exception {
-        server.execute("create or replace function end_session() returns trigger language plpgsql as"
+        SERVER.execute("create or replace function end_session() returns trigger language plpgsql as"
                 + " 'begin perform pg_terminate_backend(pg_backend_pid()); return null; end'");
-        server.execute("create constraint trigger end_session after insert on written"
+        SERVER.execute("create constraint trigger end_session after insert on written"
                 + " deferrable initially deferred for each row execute function end_session()");
-        try (HikariDataSource pool = server.pool(1)) {
+        try (HikariDataSource pool = TestDataSources.hikari(SERVER, 1)) {
             AtomicInteger pid = new AtomicInteger();
 
             assertThatExceptionOfType(SQLException.class)
                     .isThrownBy(() -> AdvisoryLocks.on(pool).tryRunInTransaction(KEY, connection -> {
-                        pid.set(backendPid(connection));
-                        executeOn(connection, "insert into written values (1)");
+                        pid.set(Sql.backendPid(connection));
+                        Sql.execute(connection, "insert into written values (1)");
                         return true;
                     }))
                     .withMessageContaining("may or may not have happened")
@@ -252,27 +256,27 @@ class TransactionLockTest {
                     .extracting(SQLException::getSQLState)
                     .isEqualTo("08007");
 
-            server.assertNeverHandedOut(pool, pid.get());
+            TestDataSources.assertNeverHandedOut(LOCKS, pool, pid.get());
         }
     }
 
     @DisplayName("C01: a session that ended under the work is reported, and never handed out again")
     @Test
     void endedSessionIsReportedAndNeverReused() throws Exception {
-        try (HikariDataSource pool = server.pool(1)) {
+        try (HikariDataSource pool = TestDataSources.hikari(SERVER, 1)) {
             AtomicInteger pid = new AtomicInteger();
 
             assertThatExceptionOfType(LockLostException.class)
                     .isThrownBy(() -> AdvisoryLocks.on(pool).tryRunInTransaction(KEY, connection -> {
-                        pid.set(backendPid(connection));
-                        executeOn(connection, "insert into written values (1)");
-                        server.terminate(pid.get());
+                        pid.set(Sql.backendPid(connection));
+                        Sql.execute(connection, "insert into written values (1)");
+                        SERVER.endBackend(pid.get());
                         return true;
                     }))
                     .withCauseInstanceOf(SQLException.class);
 
             assertThat(written()).isZero();
-            server.assertNeverHandedOut(pool, pid.get());
+            TestDataSources.assertNeverHandedOut(LOCKS, pool, pid.get());
         }
     }
 
@@ -280,17 +284,18 @@ class TransactionLockTest {
     @ParameterizedTest
     @ValueSource(strings = {"TRANSACTION_REPEATABLE_READ", "TRANSACTION_SERIALIZABLE"})
     void workSeesWhatTheLastHolderCommitted(String isolation) throws Exception {
-        try (HikariDataSource pool = server.pool(1, config -> config.setTransactionIsolation(isolation))) {
+        try (HikariDataSource pool =
+                TestDataSources.hikari(SERVER, 1, config -> config.setTransactionIsolation(isolation))) {
             int before;
             try (Connection connection = pool.getConnection()) {
                 before = connection.getTransactionIsolation();
             }
 
             AdvisoryLocks.on(pool).tryRunInTransaction(KEY, connection -> {
-                assertThat(queryStrings(connection, "select count(*) from written"))
+                assertThat(Sql.column(connection, "select count(*) from written"))
                         .containsExactly("0");
-                server.execute("insert into written values (1)");
-                assertThat(queryStrings(connection, "select count(*) from written"))
+                SERVER.execute("insert into written values (1)");
+                assertThat(Sql.column(connection, "select count(*) from written"))
                         .containsExactly("1");
                 return true;
             });
@@ -305,17 +310,17 @@ class TransactionLockTest {
     @ParameterizedTest
     @ValueSource(booleans = {true, false})
     void settingsArePutBack(boolean autoCommit) throws Exception {
-        try (Connection connection = server.dataSource().getConnection()) {
+        try (Connection connection = SERVER.dataSource().getConnection()) {
             connection.setNetworkTimeout(Runnable::run, 12_345);
             connection.setTransactionIsolation(Connection.TRANSACTION_REPEATABLE_READ);
             connection.setReadOnly(true);
             connection.setAutoCommit(autoCommit);
 
-            AdvisoryLocks.on(TestServer.handingOut(() -> connection)).tryRunInTransaction(KEY, pinned -> {
+            AdvisoryLocks.on(TestDataSources.careless(() -> connection)).tryRunInTransaction(KEY, pinned -> {
                 assertThat(pinned.getNetworkTimeout()).isEqualTo(12_345);
-                assertThat(queryStrings(pinned, "show transaction_read_only")).containsExactly("on");
+                assertThat(Sql.column(pinned, "show transaction_read_only")).containsExactly("on");
                 pinned.setNetworkTimeout(Runnable::run, 54_321);
-                executeOn(pinned, "set session characteristics as transaction isolation level serializable");
+                Sql.execute(pinned, "set session characteristics as transaction isolation level serializable");
                 return true;
             });
 
@@ -330,7 +335,7 @@ class TransactionLockTest {
     @SuppressWarnings("NullAway") // Outside its JSpecify mode it takes the result of a lambda for never null.
     void workThatReturnsNullIsNotSkipped() throws Exception {
         LockOutcome<@Nullable String> outcome =
-                AdvisoryLocks.on(server.dataSource()).tryRunInTransaction(KEY, connection -> null);
+                AdvisoryLocks.on(SERVER.dataSource()).tryRunInTransaction(KEY, connection -> null);
 
         assertThat(outcome.wasRun()).isTrue();
         assertThat(outcome.value()).isNull();
@@ -338,9 +343,9 @@ class TransactionLockTest {
 
     @Test
     void workIsSkippedWhileTheKeyIsTakenByEitherForm() throws Exception {
-        try (HikariDataSource pool = server.pool(1)) {
+        try (HikariDataSource pool = TestDataSources.hikari(SERVER, 1)) {
             AdvisoryLocks locks = AdvisoryLocks.on(pool);
-            AdvisoryLocks others = AdvisoryLocks.on(server.dataSource());
+            AdvisoryLocks others = AdvisoryLocks.on(SERVER.dataSource());
 
             try (HeldLock other = others.acquire(KEY, Duration.ZERO)) {
                 assertThat(locks.tryRunInTransaction(KEY, connection -> 1).wasSkipped())
@@ -360,28 +365,28 @@ class TransactionLockTest {
     @DisplayName("C07, F14: a session that has the key already is refused and ended")
     @Test
     void sessionThatHoldsTheKeyAlreadyIsRefused() throws Exception {
-        try (HikariDataSource pool = server.pool(1)) {
+        try (HikariDataSource pool = TestDataSources.hikari(SERVER, 1)) {
             try (Connection careless = pool.getConnection()) {
-                executeOn(careless, "select pg_advisory_lock(" + KEY.bits() + ")");
+                Sql.execute(careless, "select pg_advisory_lock(" + KEY.bits() + ")");
             }
 
             assertThatExceptionOfType(SQLException.class)
                     .isThrownBy(() -> AdvisoryLocks.on(pool).tryRunInTransaction(KEY, connection -> true))
                     .withMessageContaining("already held");
 
-            await().until(() -> server.isFree(KEY));
+            await().until(() -> LOCKS.isFree(KEY));
         }
     }
 
     private static long written() throws SQLException {
-        return server.count("select count(*) from written");
+        return Long.parseLong(SERVER.query("select count(*) from written").get(0));
     }
 
     private static void assertGivenBack(HikariDataSource pool, int pid, boolean autoCommit) throws SQLException {
-        assertThat(server.activity(pid, "state")).containsExactly("idle");
+        assertThat(LOCKS.session(pid).orElseThrow().state()).isEqualTo("idle");
         try (Connection again = pool.getConnection()) {
             assertThat(again.getAutoCommit()).isEqualTo(autoCommit);
-            assertThat(backendPid(again)).isEqualTo(pid);
+            assertThat(Sql.backendPid(again)).isEqualTo(pid);
         }
     }
 }

@@ -4,6 +4,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.awaitility.Awaitility.await;
 
+import dev.pgleader.testkit.LockTable;
+import dev.pgleader.testkit.PostgresServer;
+import dev.pgleader.testkit.Sql;
 import java.lang.reflect.Modifier;
 import java.sql.SQLException;
 import java.time.Duration;
@@ -16,7 +19,7 @@ import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Stream;
-import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Test;
@@ -30,17 +33,15 @@ class WatchdogTest {
     private static final Duration NETWORK_TIMEOUT = Duration.ofMillis(1500);
     private static final Duration SOON = Duration.ofMillis(50);
 
-    private static TestServer server;
+    @AutoClose
+    private static final PostgresServer SERVER = PostgresServer.launch();
+
+    @AutoClose
+    private static final LockTable LOCKS = new LockTable(SERVER, PostgresServer.DEFAULT_DATABASE);
 
     @BeforeAll
-    static void startServer() throws Exception {
-        server = TestServer.start();
-        server.execute("create table written (n int)");
-    }
-
-    @AfterAll
-    static void stopServer() throws Exception {
-        server.close();
+    static void createTable() throws Exception {
+        SERVER.execute("create table written (n int)");
     }
 
     @DisplayName("R27: a wait that nothing ends is ended by an interrupt, and none is left behind")
@@ -86,7 +87,7 @@ class WatchdogTest {
     @DisplayName("R27: one thread watches over all, however many round trips there are")
     @Test
     void oneThread() throws Exception {
-        AdvisoryLocks locks = AdvisoryLocks.on(server.dataSource());
+        AdvisoryLocks locks = AdvisoryLocks.on(SERVER.dataSource());
         ExecutorService threads = Executors.newFixedThreadPool(4);
         List<Future<Boolean>> runs = Stream.<LockKey>of(
                         LockKey.of(3, 1), LockKey.of(3, 2), LockKey.of(3, 3), LockKey.of(3, 4))
@@ -117,7 +118,7 @@ class WatchdogTest {
     void openCopy() throws Exception {
         long startNanos = System.nanoTime();
         assertThatExceptionOfType(LockLostException.class)
-                .isThrownBy(() -> AdvisoryLocks.on(server.dataSource(), NETWORK_TIMEOUT)
+                .isThrownBy(() -> AdvisoryLocks.on(SERVER.dataSource(), NETWORK_TIMEOUT)
                         .tryRunLocked(
                                 KEY,
                                 connection -> connection
@@ -126,7 +127,7 @@ class WatchdogTest {
                                         .copyIn("copy written from stdin")))
                 .withRootCauseInstanceOf(InterruptedException.class);
         assertThat(Duration.ofNanos(System.nanoTime() - startNanos)).isLessThan(NETWORK_TIMEOUT.plusSeconds(20));
-        await().until(() -> server.isFree(KEY));
+        await().until(() -> LOCKS.isFree(KEY));
         assertThat(Thread.currentThread().isInterrupted()).isFalse();
     }
 
@@ -134,7 +135,7 @@ class WatchdogTest {
     @Test
     void isHeldDuringCopy() throws Exception {
         try (HeldLock lock =
-                AdvisoryLocks.on(server.dataSource(), NETWORK_TIMEOUT).acquire(KEY, Duration.ZERO)) {
+                AdvisoryLocks.on(SERVER.dataSource(), NETWORK_TIMEOUT).acquire(KEY, Duration.ZERO)) {
             var copy = lock.connection().unwrap(PGConnection.class).getCopyAPI().copyIn("copy written from stdin");
             assertThatExceptionOfType(SQLException.class)
                     .isThrownBy(lock::isHeld)
@@ -151,12 +152,13 @@ class WatchdogTest {
     void isHeldDuringStatement() throws Exception {
         ExecutorService other = Executors.newSingleThreadExecutor();
         try (HeldLock lock =
-                AdvisoryLocks.on(server.dataSource(), NETWORK_TIMEOUT).acquire(KEY, Duration.ZERO)) {
+                AdvisoryLocks.on(SERVER.dataSource(), NETWORK_TIMEOUT).acquire(KEY, Duration.ZERO)) {
             Future<Boolean> statement = other.submit(() -> {
-                TestServer.executeOn(lock.connection(), "select pg_sleep(5)");
+                Sql.execute(lock.connection(), "select pg_sleep(5)");
                 return true;
             });
-            await().until(() -> server.activity(lock.backendPid(), "state").equals(List.of("active")));
+            await().until(() ->
+                    LOCKS.session(lock.backendPid()).orElseThrow().state().equals("active"));
             assertThatExceptionOfType(SQLException.class)
                     .isThrownBy(lock::isHeld)
                     .withMessageContaining("has been using the connection")
@@ -176,15 +178,16 @@ class WatchdogTest {
         ExecutorService other = Executors.newSingleThreadExecutor();
         try {
             HeldLock lock =
-                    AdvisoryLocks.on(server.dataSource(), NETWORK_TIMEOUT).acquire(KEY, Duration.ZERO);
+                    AdvisoryLocks.on(SERVER.dataSource(), NETWORK_TIMEOUT).acquire(KEY, Duration.ZERO);
             Future<Boolean> statement = other.submit(() -> {
-                TestServer.executeOn(lock.connection(), "select pg_sleep(600)");
+                Sql.execute(lock.connection(), "select pg_sleep(600)");
                 return true;
             });
-            await().until(() -> server.activity(lock.backendPid(), "state").equals(List.of("active")));
+            await().until(() ->
+                    LOCKS.session(lock.backendPid()).orElseThrow().state().equals("active"));
             assertThatExceptionOfType(LockLostException.class).isThrownBy(lock::close);
             assertThat(statement).failsWithin(Duration.ofSeconds(20));
-            server.terminate(lock.backendPid());
+            SERVER.endBackend(lock.backendPid());
         } finally {
             other.shutdownNow();
         }

@@ -18,8 +18,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.Stream;
 import javax.sql.DataSource;
-import org.junit.jupiter.api.AfterAll;
-import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -36,19 +35,11 @@ class WrappedPoolTest {
     private static final boolean ALL = Boolean.getBoolean("lender.all");
 
     private static final PostgresServer SERVER = PostgresServer.shared();
-    private static LenderDatabase database;
+
+    @AutoClose
+    private static final LenderDatabase DATABASE = LenderDatabase.create("wrapped_pool");
 
     private final LockKey key = LockKey.of(ThreadLocalRandom.current().nextLong());
-
-    @BeforeAll
-    static void createDatabase() throws SQLException {
-        database = new LenderDatabase(SERVER, "wrapped_pool");
-    }
-
-    @AfterAll
-    static void closeDatabase() throws SQLException {
-        database.close();
-    }
 
     static Stream<Arguments> pairs() {
         List<Lender> pools = List.of(
@@ -63,7 +54,7 @@ class WrappedPoolTest {
     @ParameterizedTest(name = "{0} around {1}")
     @MethodSource("pairs")
     void givesSlotsBack(Lender wrapper, Lender pool) throws Exception {
-        try (Lender.Open open = wrapper.around(pool, database.url(), 1)) {
+        try (Lender.Open open = wrapper.around(pool, DATABASE.url(), 1)) {
             String settings = LenderDatabase.settings(open);
             LockSession session = LockSession.open(
                     ConnectionSource.of(open.dataSource()),
@@ -88,7 +79,7 @@ class WrappedPoolTest {
     @DisplayName("N05: a dead connection that Agroal lends before it has flushed goes as soon as it comes back")
     @Test
     void lentBeforeTheFlush() throws Exception {
-        try (Lender.Open open = Lender.AGROAL.open(database.url(), 2)) {
+        try (Lender.Open open = Lender.AGROAL.open(DATABASE.url(), 2)) {
             DataSource pool = open.dataSource();
             String settings = LenderDatabase.settings(open);
             AtomicReference<Connection> lent = new AtomicReference<>();
@@ -113,9 +104,9 @@ class WrappedPoolTest {
                     .isThrownBy(() -> AdvisoryLocks.on(quick)
                             .tryRunLocked(key, connection -> Mess.SESSION_IS_ENDED.make(SERVER, connection, false)));
             assertThat(lent.get().isValid(1)).isFalse();
-            await().until(() -> database.table().session(idle.get()).isEmpty());
+            await().until(() -> DATABASE.table().session(idle.get()).isEmpty());
             lent.get().close();
-            await().ignoreExceptions().untilAsserted(() -> database.assertWhole(open, 2, settings, key));
+            await().ignoreExceptions().untilAsserted(() -> DATABASE.assertWhole(open, 2, settings, key));
         }
     }
 
@@ -146,6 +137,6 @@ class WrappedPoolTest {
 
     /** Agroal clears up behind a wrapper a moment later. */
     private void awaitWhole(Lender.Open open, String settings) {
-        await().ignoreExceptions().untilAsserted(() -> database.assertWhole(open, 1, settings, key));
+        await().ignoreExceptions().untilAsserted(() -> DATABASE.assertWhole(open, 1, settings, key));
     }
 }

@@ -3,6 +3,7 @@ package dev.pgleader.testkit;
 import static java.nio.charset.StandardCharsets.UTF_8;
 
 import java.io.BufferedReader;
+import java.io.File;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.InputStreamReader;
@@ -10,6 +11,7 @@ import java.io.UncheckedIOException;
 import java.io.Writer;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -18,6 +20,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import java.util.function.Predicate;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 
 /**
  * Another JVM with the class path of this one, to be stopped, killed and paused. It ends with this JVM at the latest,
@@ -205,6 +208,20 @@ public final class JavaProcess implements AutoCloseable {
         }
     }
 
+    /**
+     * Waits until the process has ended by itself without a failure, and returns all that it wrote to standard output.
+     *
+     * @throws AssertionError if it fails, or doesn't end in time; the message has both outputs
+     */
+    public List<String> awaitOutput(Duration timeout) {
+        int exitCode = exitCode(timeout);
+        output.await(0, line -> false, timeout);
+        if (exitCode != 0) {
+            throw failure("failed");
+        }
+        return lines().stream().map(Line::text).toList();
+    }
+
     @Override
     public String toString() {
         return name;
@@ -240,6 +257,7 @@ public final class JavaProcess implements AutoCloseable {
         private final List<String> jvmOptions = new ArrayList<>();
         private final Map<String, String> environment = new LinkedHashMap<>();
         private List<String> launcher = List.of();
+        private String classPath = System.getProperty("java.class.path");
         // Faster to start; most of these processes live for seconds.
         private List<String> startOptions = List.of("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC");
 
@@ -258,6 +276,14 @@ public final class JavaProcess implements AutoCloseable {
 
         public Builder jvmOption(String option) {
             jvmOptions.add(option);
+            return this;
+        }
+
+        /** Leaves out the entries of the class path whose file's path contains one of these. */
+        public Builder classPathWithout(String... parts) {
+            classPath = Arrays.stream(classPath.split(File.pathSeparator))
+                    .filter(entry -> Arrays.stream(parts).noneMatch(entry::contains))
+                    .collect(Collectors.joining(File.pathSeparator));
             return this;
         }
 
@@ -289,7 +315,7 @@ public final class JavaProcess implements AutoCloseable {
             command.add(ProcessHandle.current().info().command().orElse("java"));
             command.addAll(startOptions);
             command.addAll(jvmOptions);
-            command.addAll(List.of("-cp", System.getProperty("java.class.path"), main.getName()));
+            command.addAll(List.of("-cp", classPath, main.getName()));
             command.addAll(arguments);
             ProcessBuilder builder = new ProcessBuilder(command);
             builder.environment().putAll(environment);

@@ -1,5 +1,6 @@
 package dev.pgleader.testkit;
 
+import dev.pgleader.lock.LockKey;
 import java.sql.Connection;
 import java.sql.PreparedStatement;
 import java.sql.ResultSet;
@@ -34,10 +35,22 @@ public final class LockTable implements AutoCloseable {
             String applicationName,
             @Nullable String state,
             @Nullable OffsetDateTime transactionStart,
-            @Nullable String backendXmin) {}
+            @Nullable String backendXmin) {
+
+        /** Tells whether it does nothing, outside of a transaction and without a snapshot. */
+        public boolean isPlainIdle() {
+            return "idle".equals(state) && transactionStart == null && backendXmin == null;
+        }
+    }
 
     /** A row of {@code pg_locks}; the two halves of a bigint key are unsigned, and its {@code objsubid} is 1. */
-    public record AdvisoryRow(int pid, long classid, long objid, int objsubid, boolean granted) {}
+    public record AdvisoryRow(int pid, long classid, long objid, int objsubid, boolean granted) {
+
+        /** Returns the key, whichever its space. */
+        public LockKey key() {
+            return objsubid == 1 ? LockKey.of((classid << 32) | objid) : LockKey.of((int) classid, (int) objid);
+        }
+    }
 
     /** Opens the observer's connection. */
     @FunctionalInterface
@@ -75,6 +88,19 @@ public final class LockTable implements AutoCloseable {
                 ADVISORY_LOCKS + "AND granted AND objsubid = 1 AND ((classid::bigint << 32) | objid::bigint) = ?",
                 row -> row.getInt("pid"),
                 key);
+    }
+
+    /** Returns the process ids of the sessions that hold a key, in whichever mode; 0 for a prepared transaction. */
+    public List<Integer> holders(LockKey key) throws SQLException {
+        return advisoryRows().stream()
+                .filter(row -> row.granted() && row.key().equals(key))
+                .map(AdvisoryRow::pid)
+                .toList();
+    }
+
+    /** Tells whether nobody holds a key. */
+    public boolean isFree(LockKey key) throws SQLException {
+        return holders(key).isEmpty();
     }
 
     /** Returns all advisory locks of the database, those that are waited for included. */

@@ -24,9 +24,11 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
+import javax.sql.DataSource;
 import org.awaitility.Awaitility;
 import org.awaitility.core.ConditionTimeoutException;
 import org.jspecify.annotations.Nullable;
+import org.postgresql.ds.PGSimpleDataSource;
 
 /**
  * A PostgreSQL of the test's own on the loopback interface, which may be stopped, killed, frozen, fenced and promoted.
@@ -134,6 +136,18 @@ public final class PostgresServer implements AutoCloseable {
                 + (query.isEmpty() ? "" : "?" + query);
     }
 
+    /** Returns the JDBC URL of a database with the superuser's credentials. */
+    public String loginUrl(String database) {
+        return url(database, Map.of("user", superuser(), "password", superuserPassword()));
+    }
+
+    /** Returns a source of new connections of the superuser to the default database; it keeps none. */
+    public DataSource dataSource() {
+        PGSimpleDataSource dataSource = new PGSimpleDataSource();
+        dataSource.setUrl(loginUrl(DEFAULT_DATABASE));
+        return dataSource;
+    }
+
     /** Opens a connection of the superuser to the default database. */
     public Connection connect() throws SQLException {
         return connect(DEFAULT_DATABASE);
@@ -158,6 +172,13 @@ public final class PostgresServer implements AutoCloseable {
         try (Connection connection = connect();
                 Statement statement = connection.createStatement()) {
             statement.execute(sql);
+        }
+    }
+
+    /** Returns the first column of all rows as text, asked as the superuser in the default database. */
+    public List<String> query(String sql) throws SQLException {
+        try (Connection connection = connect()) {
+            return Sql.column(connection, sql);
         }
     }
 
@@ -267,13 +288,30 @@ public final class PostgresServer implements AutoCloseable {
     }
 
     /**
-     * Stops one session's process where it is.
+     * Stops one session's process where it is, which then looks like a host that vanished.
      *
+     * @return ends that by {@link FrozenBackend#close}
      * @throws IllegalArgumentException if the process isn't of this server
      */
-    public void freezeBackend(int pid) {
+    public FrozenBackend freezeBackend(int pid) {
         requireBackend(pid);
         Signal.STOP.send(pid);
+        return new FrozenBackend(this, pid, System.nanoTime());
+    }
+
+    /** A session's process that was stopped; {@code frozenAtNanos} is {@link System#nanoTime}. */
+    public record FrozenBackend(PostgresServer server, int pid, long frozenAtNanos) implements AutoCloseable {
+
+        /** Returns for how long it has been stopped. */
+        public Duration age() {
+            return Duration.ofNanos(System.nanoTime() - frozenAtNanos);
+        }
+
+        /** Lets it go on. */
+        @Override
+        public void close() {
+            server.thawBackend(pid);
+        }
     }
 
     /**
@@ -292,8 +330,20 @@ public final class PostgresServer implements AutoCloseable {
      * @throws IllegalArgumentException if there is no such session
      */
     public void terminateBackend(int pid) throws SQLException {
-        if (!query("SELECT pg_terminate_backend(" + pid + ")").equals("t")) {
+        if (!value("SELECT pg_terminate_backend(" + pid + ")").equals("t")) {
             throw new IllegalArgumentException("no session has the process id " + pid);
+        }
+    }
+
+    /**
+     * Has a session ended by the server and waits until it is gone.
+     *
+     * @throws IllegalStateException if it isn't in time, or there is no such session
+     */
+    public void endBackend(int pid) throws SQLException {
+        if (!value("SELECT pg_terminate_backend(" + pid + ", " + PATIENCE.toMillis() + ")")
+                .equals("t")) {
+            throw new IllegalStateException("session " + pid + " didn't end, or there is none");
         }
     }
 
@@ -334,7 +384,7 @@ public final class PostgresServer implements AutoCloseable {
                 standby.configure(Map.of("port", Integer.toString(standby.port), "primary_conninfo", primary));
                 standby.start();
                 String streaming = "SELECT count(*) FROM pg_stat_wal_receiver WHERE status = 'streaming'";
-                until("the standby streams", () -> standby.query(streaming).equals("1"));
+                until("the standby streams", () -> standby.value(streaming).equals("1"));
                 return standby;
             } catch (IOException | SQLException | RuntimeException e) {
                 standby.close();
@@ -348,7 +398,7 @@ public final class PostgresServer implements AutoCloseable {
     /** Makes a standby a primary; its sessions stay open. */
     public void promote() throws SQLException {
         boolean promoted =
-                query("SELECT pg_promote(true, " + PATIENCE.toSeconds() + ")").equals("t");
+                value("SELECT pg_promote(true, " + PATIENCE.toSeconds() + ")").equals("t");
         if (!promoted) {
             throw new IllegalStateException("the standby wasn't promoted: " + endOfLog());
         }
@@ -449,13 +499,13 @@ public final class PostgresServer implements AutoCloseable {
     }
 
     private void reload(String change) throws SQLException {
-        String loaded = query("SELECT pg_conf_load_time()");
+        String loaded = value("SELECT pg_conf_load_time()");
         execute(change);
         execute("SELECT pg_reload_conf()");
         // A new session's time is the one at which the postmaster loaded the configuration that this session has.
         until(
                 "the configuration is loaded",
-                () -> !query("SELECT pg_conf_load_time()").equals(loaded));
+                () -> !value("SELECT pg_conf_load_time()").equals(loaded));
     }
 
     private void backup(PostgresServer target) throws SQLException, IOException {
@@ -486,13 +536,8 @@ public final class PostgresServer implements AutoCloseable {
         return file.matches("pg_wal/[0-9A-F]{24}.*");
     }
 
-    private String query(String sql) throws SQLException {
-        try (Connection connection = connect();
-                Statement statement = connection.createStatement();
-                ResultSet rows = statement.executeQuery(sql)) {
-            rows.next();
-            return rows.getString(1);
-        }
+    private String value(String sql) throws SQLException {
+        return query(sql).get(0);
     }
 
     private String endOfLog() {

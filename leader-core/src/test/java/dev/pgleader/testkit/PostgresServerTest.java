@@ -11,22 +11,18 @@ import java.sql.DriverManager;
 import java.sql.SQLException;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
-import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 
 class PostgresServerTest {
 
+    @AutoClose
     private static final PostgresServer SERVER = PostgresServer.launch();
 
     @BeforeAll
     static void createTable() throws SQLException {
         SERVER.execute("CREATE TABLE kept (what text)");
-    }
-
-    @AfterAll
-    static void close() {
-        SERVER.close();
     }
 
     @Test
