@@ -77,15 +77,17 @@ class FailoverTimesTest {
                     long terms = to.elector().status().terms();
                     TestCandidate resigning = from;
                     TestCandidate successor = to;
-                    // It hears of the release only as a candidate that isn't cooling down.
                     await().atMost(PATIENCE)
-                            .until(() ->
-                                    successor.elector().status().knownLeader().isPresent());
+                            .until(() -> successor
+                                    .elector()
+                                    .status()
+                                    .sinceLastAttempt()
+                                    .isPresent());
                     long resignedAt = System.nanoTime();
                     from.elector().resign().get(20, TimeUnit.SECONDS);
                     TestCandidate.Event elected = to.awaitElected(terms + 1);
                     micros.add(TimeUnit.NANOSECONDS.toMicros(elected.atNanos() - resignedAt));
-                    // The one that resigned is to be a candidate again before its turn comes.
+                    // It hears of the next release only as a candidate that isn't cooling down.
                     await().atMost(PATIENCE)
                             .until(() -> System.nanoTime() - resignedAt
                                     > 4 * options.coolDown().toNanos());
