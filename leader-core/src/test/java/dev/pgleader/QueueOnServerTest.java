@@ -111,9 +111,11 @@ class QueueOnServerTest {
     void aFollowerThatWaitsClosesWithoutWaitingAndWithoutAWarning() throws Exception {
         ElectorOptions patient = QUEUE.toBuilder()
                 .leaseDuration(Duration.ofSeconds(20))
+                .healthCheckTimeout(Duration.ofSeconds(6))
                 .queueSlice(Duration.ofSeconds(10))
                 .build();
-        try (TestCandidate leader = start("leader");
+        try (TestCandidate leader =
+                        TestCandidate.start("leader", direct(SERVER), key, builder -> builder.options(patient));
                 LogCapture log = LogCapture.of(ElectionLoop.class.getPackageName(), Level.WARN)) {
             leader.awaitElected(1);
             TestCandidate follower =

@@ -44,7 +44,8 @@ public final class ChannelSocket extends Socket {
     private static final int LONGEST_ANSWER_BYTES = 2 * 1024 * 1024;
     /**
      * With this timeout the driver looks whether there is another message; it bears to be told that there is none. It's told so at
-     * once: whoever looks before it waits would miss a wake-up for that long.
+     * once, since whoever looks before it waits would miss a wake-up for that long; but not after the last message of many, when more may
+     * be on its way.
      */
     private static final int LOOKING_TIMEOUT_MILLIS = 1;
 
@@ -217,6 +218,8 @@ public final class ChannelSocket extends Socket {
         private long offered = LONGEST_ANSWER_BYTES;
 
         private boolean answering = true;
+        /** Whether something came unasked since a look found nothing. */
+        private boolean foundMessages;
 
         private boolean hasBuffered() {
             return buffer.hasRemaining();
@@ -229,6 +232,7 @@ public final class ChannelSocket extends Socket {
                 buffer.clear();
                 try {
                     endOfStream = channel.read(buffer) < 0;
+                    foundMessages |= !answering && buffer.position() > 0;
                 } finally {
                     buffer.flip();
                 }
@@ -280,7 +284,10 @@ public final class ChannelSocket extends Socket {
             }
             fill();
             if (looking && !buffer.hasRemaining() && !endOfStream) {
-                throw new SocketTimeoutException("There is nothing to read now");
+                if (!foundMessages) {
+                    throw new SocketTimeoutException("There is nothing to read now");
+                }
+                foundMessages = false;
             }
             while (!buffer.hasRemaining()) {
                 if (endOfStream) {
