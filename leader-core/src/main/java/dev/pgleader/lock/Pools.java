@@ -4,6 +4,7 @@ import com.zaxxer.hikari.HikariDataSource;
 import java.sql.Connection;
 import java.sql.SQLException;
 import javax.sql.DataSource;
+import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -27,13 +28,13 @@ final class Pools {
         if (HIKARI_PRESENT) {
             LentConnection.attempt("evict", () -> Hikari.evict(dataSource, handle));
         }
-        boolean agroals = handle.getClass().getName().startsWith(AGROAL);
-        if (agroals) {
-            LentConnection.attempt("flush", () -> Agroal.flush(handle));
+        Object agroals = Agroal.ownHandle(handle);
+        if (agroals != null) {
+            LentConnection.attempt("flush", () -> Agroal.flush(agroals));
         }
         LentConnection.attempt("use", () -> fail(handle));
         LentConnection.attempt("close", handle::close);
-        if (!agroals) {
+        if (agroals == null) {
             LentConnection.attempt("flush", () -> Agroal.flushAll(dataSource));
         }
     }
@@ -71,8 +72,22 @@ final class Pools {
         private static final String DATA_SOURCE = AGROAL + "api.AgroalDataSource";
         private static final boolean PRESENT = isPresent(DATA_SOURCE);
 
+        /** The pool's own handle, also out of a wrapper that tells of it; null if there is none or it can't be seen. */
+        static @Nullable Object ownHandle(Connection handle) {
+            try {
+                Class<?> type =
+                        Class.forName(AGROAL + "pool.wrapper.ConnectionWrapper", false, Pools.class.getClassLoader());
+                if (type.isInstance(handle)) {
+                    return handle;
+                }
+                return handle.isWrapperFor(type) ? handle.unwrap(type) : null;
+            } catch (Exception | LinkageError e) {
+                return null;
+            }
+        }
+
         /** Marks a connection, so that it ends when it is given back. */
-        static void flush(Connection handle) throws ReflectiveOperationException {
+        static void flush(Object handle) throws ReflectiveOperationException {
             Object handler = handle.getClass().getMethod("getHandler").invoke(handle);
             handler.getClass().getMethod("setFlushOnly").invoke(handler);
         }

@@ -76,6 +76,22 @@ class WrappedPoolTest {
         }
     }
 
+    /** P6Spy asks each connection that it's lent something, and when that fails it never gives the slot back. */
+    @DisplayName("N05: Agroal lends no dead connection to P6Spy")
+    @Test
+    void nothingDeadIsLentToP6Spy() throws Exception {
+        for (int round = 0; round < 30; round++) {
+            try (Lender.Open open = Lender.P6SPY.around(Lender.AGROAL, DATABASE.url(), 1)) {
+                String settings = LenderDatabase.settings(open);
+                LockSession session = LockSession.open(
+                        ConnectionSource.of(open.dataSource()),
+                        new LockSession.Settings("spied", Duration.ofSeconds(20), Duration.ofSeconds(5), true));
+                session.close();
+                awaitWhole(open, settings);
+            }
+        }
+    }
+
     @DisplayName("N05: a dead connection that Agroal lends before it has flushed goes as soon as it comes back")
     @Test
     void lentBeforeTheFlush() throws Exception {
