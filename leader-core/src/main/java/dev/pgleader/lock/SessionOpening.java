@@ -76,7 +76,8 @@ final class SessionOpening {
         String version = requireVersion(connection);
         Backend backend = prove(connection);
         // The number that the server gave out at the login; a pooler gives one of its own.
-        if (session.physical().getBackendPID() != backend.pid()) {
+        boolean direct = session.physical().getBackendPID() == backend.pid();
+        if (!direct) {
             proveAffinity(connection, backend.pid());
         }
         Run run = run(connection);
@@ -93,6 +94,10 @@ final class SessionOpening {
                 run.server(),
                 run.uptime(),
                 lease.enforced());
+        if (direct) {
+            // A statement is planned once. Behind a pooler its name could be that of another client's statement.
+            session.physical().setPrepareThreshold(1);
+        }
         LockSession opened = new PgLockSession(session, settings, facts, token, lease.shown());
         rehearse(opened);
         return opened;
@@ -288,6 +293,7 @@ final class SessionOpening {
         wanted.put("default_transaction_isolation", "read committed");
         wanted.put("default_transaction_deferrable", "off");
         wanted.put("client_min_messages", "warning");
+        wanted.put("plan_cache_mode", "force_generic_plan");
         // A release is notified even while a synchronous standby is away.
         wanted.put("synchronous_commit", "off");
         wanted.put("tcp_keepalives_idle", thirdOfLeaseSeconds);

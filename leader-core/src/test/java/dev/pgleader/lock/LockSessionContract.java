@@ -400,6 +400,7 @@ abstract class LockSessionContract {
         return assertThatThrownBy(call)
                 .as(description)
                 .isInstanceOfSatisfying(
-                        LockSessionException.class, e -> assertThat(e.fault()).isEqualTo(fault));
+                        LockSessionException.class,
+                        e -> assertThat(e.fault()).as(e.getMessage()).isEqualTo(fault));
     }
 }

@@ -44,10 +44,12 @@ public final class ChannelSocket extends Socket {
     private static final int LONGEST_ANSWER_BYTES = 2 * 1024 * 1024;
     /**
      * With this timeout the driver looks whether there is another message; it bears to be told that there is none. It's told so at
-     * once, since whoever looks before it waits would miss a wake-up for that long; but not after the last message of many, when more may
-     * be on its way.
+     * once, since whoever looks before it waits would miss a wake-up for that long; but it waits after
+     * {@value #BYTES_OF_A_BATCH} bytes that came unasked, when the rest may be on its way.
      */
     private static final int LOOKING_TIMEOUT_MILLIS = 1;
+    /** A network passes this much on in one piece. A statement that is sent in the middle of a batch gets its answer after the rest. */
+    private static final int BYTES_OF_A_BATCH = 1024;
 
     private final SocketChannel channel;
     private final Selector selector;
@@ -218,8 +220,8 @@ public final class ChannelSocket extends Socket {
         private long offered = LONGEST_ANSWER_BYTES;
 
         private boolean answering = true;
-        /** Whether something came unasked since a look found nothing. */
-        private boolean foundMessages;
+        /** How many bytes came unasked since a look found nothing. */
+        private long unasked;
 
         private boolean hasBuffered() {
             return buffer.hasRemaining();
@@ -232,7 +234,9 @@ public final class ChannelSocket extends Socket {
                 buffer.clear();
                 try {
                     endOfStream = channel.read(buffer) < 0;
-                    foundMessages |= !answering && buffer.position() > 0;
+                    if (!answering) {
+                        unasked += buffer.position();
+                    }
                 } finally {
                     buffer.flip();
                 }
@@ -284,10 +288,11 @@ public final class ChannelSocket extends Socket {
             }
             fill();
             if (looking && !buffer.hasRemaining() && !endOfStream) {
-                if (!foundMessages) {
+                boolean amidBatch = unasked >= BYTES_OF_A_BATCH;
+                unasked = 0;
+                if (!amidBatch) {
                     throw new SocketTimeoutException("There is nothing to read now");
                 }
-                foundMessages = false;
             }
             while (!buffer.hasRemaining()) {
                 if (endOfStream) {
