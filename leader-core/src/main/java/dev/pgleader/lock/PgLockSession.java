@@ -144,7 +144,7 @@ final class PgLockSession implements LockSession {
                     if (!token.equals(row.getString(1))) {
                         throw onAnotherBackend();
                     }
-                    return "yes".equals(row.getString(2));
+                    return row.getBoolean(2);
                 }
             } finally {
                 if (!connection.isClosed()) {

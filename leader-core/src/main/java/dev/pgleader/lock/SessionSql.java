@@ -147,11 +147,12 @@ final class SessionSql {
      * is over, so that it's no error, neither for the transaction nor in the server's log; the same goes for a deadlock,
      * which ends with this wait. A block takes no parameters and returns nothing, so both go through settings. Some drivers
      * send the three statements one by one: none relies on the transaction of another. The text is the same for all keys, as
-     * {@code pg_stat_statements} likes it.
+     * {@code pg_stat_statements} likes it. Whether the key was granted is read from {@code pg_locks}: in the moment in which its time is
+     * over, a wait may get the lock and still fail, and a session keeps such a lock.
      */
     static final String WAIT_IN_QUEUE = """
             SELECT pg_catalog.set_config('pgleader.space', ?, false), pg_catalog.set_config('pgleader.bits', ?, false),
-                   pg_catalog.set_config('pgleader.longest', ?, false), pg_catalog.set_config('pgleader.granted', 'no', false),
+                   pg_catalog.set_config('pgleader.longest', ?, false),
                    pg_catalog.set_config('pgleader.may_wait', coalesce(%s, false)::pg_catalog.text, false);
             DO $$ DECLARE
               bits bigint := pg_catalog.current_setting('pgleader.bits');
@@ -165,13 +166,15 @@ final class SessionSql {
                   ELSE
                     PERFORM pg_catalog.pg_advisory_lock(%s);
                   END IF;
-                  PERFORM pg_catalog.set_config('pgleader.granted', 'yes', false);
                 EXCEPTION WHEN lock_not_available OR deadlock_detected THEN NULL;
                 END;
               END IF;
             END $$;
-            SELECT %s, pg_catalog.current_setting('pgleader.granted', true)
-            """.formatted(OURS, halves(), TOKEN);
+            SELECT %s, EXISTS (SELECT FROM pg_catalog.pg_locks AS l
+                CROSS JOIN (SELECT pg_catalog.current_setting('pgleader.space')::int AS space,
+                                   pg_catalog.current_setting('pgleader.bits')::bigint AS bits) AS key
+                WHERE l.mode OPERATOR(pg_catalog.=) 'ExclusiveLock' AND %s AND %s AND %s)
+            """.formatted(OURS, halves(), TOKEN, IS_HELD, IS_OWN, IS_OF_KEY);
 
     /** A shared lock of the key, once however often it's asked for. */
     static final String JOIN = """

@@ -2,10 +2,12 @@ package dev.pgleader.lock;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.awaitility.Awaitility.await;
 
 import dev.pgleader.lock.LockSession.Settings;
 import dev.pgleader.lock.LockSessionException.Fault;
 import dev.pgleader.testkit.PostgresServer;
+import dev.pgleader.testkit.PostgresServer.FrozenBackend;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.sql.Connection;
@@ -13,6 +15,8 @@ import java.sql.SQLException;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.DisplayName;
@@ -70,6 +74,29 @@ class EmbeddedLockSessionTest extends PostgresLockSessionContract {
             SERVER.thawBackend(pid);
         }
         table.awaitFree(key.bits(), Duration.ofSeconds(5));
+    }
+
+    @Test
+    @DisplayName("A wait that times out in the moment in which it gets the lock tells of the lock, which it has once")
+    void grantedAndTimedOut() throws Exception {
+        LockKey key = freshKey();
+        LockSession holder = open("holder");
+        assertThat(holder.attempt(List.of(key)).granted()).containsExactly(key);
+        LockSession waiting = open("waiting");
+        int pid = waiting.facts().backendPid();
+        Duration slice = Duration.ofMillis(500);
+        Future<Boolean> granted = executor.submit(() -> waiting.waitInQueue(key, slice));
+        await().until(() -> table.advisoryRows().stream().anyMatch(row -> row.pid() == pid && !row.granted()));
+        try (FrozenBackend frozen = SERVER.freezeBackend(pid)) {
+            await().until(() -> frozen.age().compareTo(slice) > 0);
+            holder.release(List.of(key));
+            await().until(() -> table.holders(key).contains(pid));
+        }
+        boolean told = granted.get(20, TimeUnit.SECONDS);
+        assertThat(waiting.check()).containsExactly(key);
+        assertThat(told).isTrue();
+        waiting.release(List.of(key));
+        assertThat(waiting.check()).isEmpty();
     }
 
     @Test
