@@ -30,8 +30,8 @@ class InterleavingsTest {
     }
 
     @Test
-    void mailbox() {
-        sized(new ModelCheckingOptions()).check(MailboxInterleavings.class);
+    void commands() {
+        sized(new ModelCheckingOptions()).check(CommandQueueInterleavings.class);
     }
 
     @Test

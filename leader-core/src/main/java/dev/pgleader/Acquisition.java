@@ -192,7 +192,7 @@ final class Acquisition {
 
     /** Waits for the key for one slice; returns null if another thread broke the wait off, and the session is aborted. */
     @Nullable
-    Tried waitInQueue(LockSession session, LockKey key, Mailbox mailbox) throws LockSessionException {
+    Tried waitInQueue(LockSession session, LockKey key, CommandQueue commands) throws LockSessionException {
         long startedAt = now();
         boolean alone = isOneWanted(startedAt);
         long sliceNanos = sliceNanos(alone, startedAt);
@@ -200,7 +200,7 @@ final class Acquisition {
         QueueWait.Outcome outcome;
         try {
             boolean mayBreakOff = candidates.countHeld() == 0;
-            outcome = queueWait.await(session, key, Duration.ofNanos(sliceNanos), mayBreakOff, mailbox);
+            outcome = queueWait.await(session, key, Duration.ofNanos(sliceNanos), mayBreakOff, commands);
         } catch (LockTableFullException e) {
             lacksRoom(e, 1);
             return Tried.nothing(startedAt);

@@ -64,7 +64,7 @@ final class CampaignCondition {
         try {
             return user.getAsBoolean();
         } catch (Throwable e) {
-            LOG.error("[{}] The campaign condition failed, which counts as no", electorName, e);
+            LOG.error("[{}] The campaign condition failed, so this instance doesn't compete", electorName, e);
             return false;
         }
     }

@@ -34,10 +34,10 @@ final class ElectionLoop {
 
     private final ElectorOptions options;
     private final Surroundings surroundings;
-    private final Mailbox mailbox;
+    private final CommandQueue commands;
     private final SessionKeeper keeper;
     private final Candidate.Rules rules;
-    private final TakeoverGuard takeover;
+    private final RestartGuard restartGuard;
 
     // Of the election thread.
     private final Candidates candidates = new Candidates();
@@ -52,15 +52,15 @@ final class ElectionLoop {
             ElectorOptions options,
             @Nullable Spread spread,
             Surroundings surroundings,
-            Mailbox mailbox) {
+            CommandQueue commands) {
         this.options = options;
         this.surroundings = surroundings;
-        this.mailbox = mailbox;
+        this.commands = commands;
         this.rules = Candidate.Rules.of(options, surroundings.ticker());
         LockSession.Settings settings = new LockSession.Settings(
                 instanceId, options.leaseDuration(), options.healthCheckTimeout(), !options.unenforcedLeaseAccepted());
         long now = now();
-        this.takeover = new TakeoverGuard(options, now);
+        this.restartGuard = new RestartGuard(options, now);
         this.keeper = new SessionKeeper(name, settings, options, surroundings, candidates::tellObservers);
         this.messages = new ElectionMessages(instanceId, options, now);
         this.schedule = new Schedule(now);
@@ -103,13 +103,13 @@ final class ElectionLoop {
         // Only a turn that failed leaves one behind; by now nobody trusts it any more.
         keeper.abortLost();
         if (keeper.session() == null) {
-            mailbox.runAll();
+            commands.runAll();
             openSessionIfDue();
         }
         if (keeper.session() != null && schedule.isCheckDue(now())) {
             check(Set.of());
         }
-        mailbox.runAll();
+        commands.runAll();
         passTime();
         release();
         answerReads();
@@ -228,7 +228,7 @@ final class ElectionLoop {
             return;
         }
         long openedAt = now();
-        takeover.opened(keeper.requireSession().facts(), openedAt);
+        restartGuard.opened(keeper.requireSession().facts(), openedAt);
         schedule.pollAt(openedAt);
         schedule.checkAt(openedAt + options.healthCheckInterval().toNanos());
         acquisition.forget();
@@ -314,7 +314,7 @@ final class ElectionLoop {
         if (key == null) {
             return false;
         }
-        Acquisition.Tried tried = acquisition.waitInQueue(session, key, mailbox);
+        Acquisition.Tried tried = acquisition.waitInQueue(session, key, commands);
         if (tried == null) {
             closeSession();
             return true;
@@ -354,7 +354,7 @@ final class ElectionLoop {
         long now = now();
         messages.took(candidate.key);
         // Whoever is to stop never leads: passing time releases the lock.
-        long leadsFrom = candidate.isStopping() ? now + LONGEST_WAIT_NANOS : takeover.leadsFrom(now);
+        long leadsFrom = candidate.isStopping() ? now + LONGEST_WAIT_NANOS : restartGuard.leadsFrom(now);
         if (leadsFrom - now > 0) {
             LOG.info(
                     "[{}] Got the lock, leads in {} ms: the server restarted or failed over less than a lease ago, or a"

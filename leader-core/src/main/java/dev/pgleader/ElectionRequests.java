@@ -7,22 +7,22 @@ import java.util.concurrent.CompletableFuture;
 final class ElectionRequests {
 
     private final ElectionLoop loop;
-    private final Mailbox mailbox;
+    private final CommandQueue commands;
 
-    ElectionRequests(ElectionLoop loop, Mailbox mailbox) {
+    ElectionRequests(ElectionLoop loop, CommandQueue commands) {
         this.loop = loop;
-        this.mailbox = mailbox;
+        this.commands = commands;
     }
 
     /** Feeds a signal to the candidate. */
     void signal(Candidate candidate, CandidateState.Signal signal) {
-        mailbox.post(() -> loop.apply(candidate, signal));
+        commands.post(() -> loop.apply(candidate, signal));
     }
 
     /** Feeds a signal; the future is completed when the candidate doesn't hold the lock any more. */
     CompletableFuture<Void> signalUntilReleased(Candidate candidate, CandidateState.Signal signal) {
         CompletableFuture<Void> released = new CompletableFuture<>();
-        mailbox.post(() -> {
+        commands.post(() -> {
             candidate.futures.completeWhenReleased(released);
             loop.apply(candidate, signal);
         });
@@ -32,21 +32,21 @@ final class ElectionRequests {
     /** Completed with whether a check that begins after this call shows that the candidate leads. */
     CompletableFuture<Boolean> verify(Candidate candidate) {
         CompletableFuture<Boolean> verified = new CompletableFuture<>();
-        mailbox.post(() -> loop.reads().verify(candidate, verified));
+        commands.post(() -> loop.reads().verify(candidate, verified));
         return verified;
     }
 
     /** Completed with who holds the candidate's lock. */
     CompletableFuture<Optional<LeaderInfo>> findLeader(Candidate candidate) {
         CompletableFuture<Optional<LeaderInfo>> found = new CompletableFuture<>();
-        mailbox.post(() -> loop.reads().findLeader(candidate, found));
+        commands.post(() -> loop.reads().findLeader(candidate, found));
         return found;
     }
 
     /** Completed when whoever leads has been asked to resign; exceptionally if that couldn't be sent. */
     CompletableFuture<Void> requestResignation(Candidate candidate) {
         CompletableFuture<Void> sent = new CompletableFuture<>();
-        mailbox.post(() -> loop.requestResignation(candidate, sent));
+        commands.post(() -> loop.requestResignation(candidate, sent));
         return sent;
     }
 }

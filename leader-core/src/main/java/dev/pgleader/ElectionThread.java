@@ -16,17 +16,17 @@ final class ElectionThread {
 
     private final String name;
     private final ElectionLoop loop;
-    private final Mailbox mailbox;
+    private final CommandQueue commands;
     private final Object starting = new Object();
     private volatile @Nullable Thread thread;
     /** How often somebody began to take part; guarded by {@link #starting}. */
     private long entries;
 
-    ElectionThread(String name, ElectionLoop loop, Mailbox mailbox) {
+    ElectionThread(String name, ElectionLoop loop, CommandQueue commands) {
         this.name = name;
         this.loop = loop;
-        this.mailbox = mailbox;
-        mailbox.onPost(this::wake);
+        this.commands = commands;
+        commands.onPost(this::wake);
     }
 
     /**
@@ -41,7 +41,7 @@ final class ElectionThread {
                 started.start();
                 thread = started;
             }
-            mailbox.post(command);
+            commands.post(command);
             entries++;
         }
     }
@@ -94,7 +94,7 @@ final class ElectionThread {
         if (loop.isDeserted()) {
             return !endIfIdle();
         }
-        if (!mailbox.isCalling()) {
+        if (!commands.isCalling()) {
             loop.await(waitNanos);
         }
         return true;
@@ -122,7 +122,7 @@ final class ElectionThread {
 
     private boolean endIfIdle() {
         synchronized (starting) {
-            if (!mailbox.isEmpty()) {
+            if (!commands.isEmpty()) {
                 return false;
             }
             thread = null;

@@ -132,7 +132,8 @@ public final class LeaderElector implements AutoCloseable {
         } catch (Throwable e) {
             state = State.STOPPED;
             entering.ended().complete(null);
-            LOG.error("[{}] Couldn't be started again, and is stopped", name(), e);
+            LOG.error(
+                    "[{}] The elector couldn't be started again, and takes no part until start() is called", name(), e);
         }
     }
 

@@ -53,7 +53,7 @@ public final class LeaderElectorGroup implements AutoCloseable {
     private final ElectorOptions options;
     private final String connectionDescription;
     private final Executor executor;
-    private final Mailbox mailbox = new Mailbox();
+    private final CommandQueue commands = new CommandQueue();
     private final ElectionLoop loop;
     private final ElectionThread thread;
     private final ElectionRequests requests;
@@ -77,9 +77,9 @@ public final class LeaderElectorGroup implements AutoCloseable {
                 options,
                 builder.spread,
                 new ElectionLoop.Surroundings(sessions, builder.ticker, new SplittableRandom(), Backoff.of(options)),
-                mailbox);
-        this.thread = new ElectionThread(name, loop, mailbox);
-        this.requests = new ElectionRequests(loop, mailbox);
+                commands);
+        this.thread = new ElectionThread(name, loop, commands);
+        this.requests = new ElectionRequests(loop, commands);
     }
 
     /** A builder that needs a connection source. */
@@ -173,7 +173,7 @@ public final class LeaderElectorGroup implements AutoCloseable {
     }
 
     Candidate newCandidate(String electorName, LockKey key, @Nullable BooleanSupplier campaignCondition) {
-        return new Candidate(electorName, key, executor, campaignCondition, mailbox::wake);
+        return new Candidate(electorName, key, executor, campaignCondition, commands::wake);
     }
 
     /** Lets a candidate take part from now on; starts the election thread if nobody took part so far. */

@@ -40,7 +40,10 @@ final class ObserverQueue {
         if (waiting.get() < CAPACITY) {
             enqueue(event);
         } else if (lost.getAndIncrement() == 0) {
-            LOG.warn("[{}] An observer hangs: {} events wait for it, further ones are lost", electorName, CAPACITY);
+            LOG.warn(
+                    "[{}] An observer doesn't return: {} events wait for it, further ones are lost; the election goes on",
+                    electorName,
+                    CAPACITY);
         }
     }
 

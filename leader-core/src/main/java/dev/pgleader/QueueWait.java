@@ -44,7 +44,7 @@ final class QueueWait {
      * @param mayBreakOff whether {@link #breakOff} may end the wait, since the session holds no lock
      * @param calledOff asked once the wait can be broken off: whether there is something else to do
      */
-    Outcome await(LockSession session, LockKey key, Duration slice, boolean mayBreakOff, Mailbox calledOff)
+    Outcome await(LockSession session, LockKey key, Duration slice, boolean mayBreakOff, CommandQueue calledOff)
             throws LockSessionException, LockTableFullException {
         waiting.set(mayBreakOff ? session : null);
         try {

@@ -39,19 +39,19 @@ final class Rehearsal {
     static Candidate play() {
         ElectorOptions options =
                 ElectorOptions.builder().takeoverDelay(TakeoverDelay.NONE).build();
-        Mailbox mailbox = new Mailbox();
+        CommandQueue commands = new CommandQueue();
         Surroundings surroundings =
                 new Surroundings(settings -> new Stage(), Ticker.SYSTEM, new SplittableRandom(), Backoff.of(options));
-        ElectionLoop loop = new ElectionLoop(NAME, NAME, options, null, surroundings, mailbox);
-        Candidate candidate = new Candidate(NAME, Stage.KEY, Runnable::run, null, mailbox::wake);
+        ElectionLoop loop = new ElectionLoop(NAME, NAME, options, null, surroundings, commands);
+        Candidate candidate = new Candidate(NAME, Stage.KEY, Runnable::run, null, commands::wake);
         candidate.dispatcher.add(new Extra());
         CandidateRun run = new CandidateRun();
-        mailbox.post(() -> loop.admit(candidate, run, false));
+        commands.post(() -> loop.admit(candidate, run, false));
         loop.step();
         loop.await(0);
         loop.step();
         candidate.stop(run);
-        new ElectionRequests(loop, mailbox).signal(candidate, new CandidateState.Close(0));
+        new ElectionRequests(loop, commands).signal(candidate, new CandidateState.Close(0));
         loop.step();
         closeOneThatNeverStarted();
         return candidate;

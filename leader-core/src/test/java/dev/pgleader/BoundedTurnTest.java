@@ -54,7 +54,7 @@ class BoundedTurnTest extends ElectionTest {
         while (election.ticker.nanos() - start < time.toNanos()) {
             long wait = election.loop.step();
             election.callbacks.runAll();
-            if (!election.mailbox.isCalling()) {
+            if (!election.commands.isCalling()) {
                 election.ticker.advanceNanos(Math.min(wait, ROUND_TRIP.toNanos()));
                 calls.accept(leader);
             }

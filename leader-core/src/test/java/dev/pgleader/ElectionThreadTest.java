@@ -33,7 +33,7 @@ class ElectionThreadTest {
 
     private final ScriptedSession.Server server = new ScriptedSession.Server();
     private final BlockingQueue<ScriptedSession.Answer<LockSession>> opens = new LinkedBlockingQueue<>();
-    private Mailbox mailbox = new Mailbox();
+    private CommandQueue commands = new CommandQueue();
     private ElectionLoop loop;
     private ElectionThread thread;
     private ElectionRequests requests;
@@ -46,7 +46,7 @@ class ElectionThreadTest {
 
     private void use(ElectorOptions.Builder builder) {
         ElectorOptions options = builder.build();
-        mailbox = new Mailbox();
+        commands = new CommandQueue();
         loop = new ElectionLoop(
                 "test",
                 ScriptedElection.INSTANCE,
@@ -58,10 +58,10 @@ class ElectionThreadTest {
                         Ticker.SYSTEM,
                         RandomGenerator.getDefault(),
                         Backoff.of(options)),
-                mailbox);
-        thread = new ElectionThread("test", loop, mailbox);
-        requests = new ElectionRequests(loop, mailbox);
-        candidate = new Candidate("test", LockKey.of(1), new CallbackThreads("test-callback"), null, mailbox::wake);
+                commands);
+        thread = new ElectionThread("test", loop, commands);
+        requests = new ElectionRequests(loop, commands);
+        candidate = new Candidate("test", LockKey.of(1), new CallbackThreads("test-callback"), null, commands::wake);
     }
 
     private ScriptedSession newSession() {
@@ -106,7 +106,7 @@ class ElectionThreadTest {
             defective.waits.add(() -> {
                 throw new AssertionError("scripted: a bad wait");
             });
-            mailbox.post(() -> {});
+            commands.post(() -> {});
             awaitLeadership(2);
             assertThat(log.events())
                     .singleElement()
@@ -119,7 +119,7 @@ class ElectionThreadTest {
     void aCommandThatThrowsDoesNotEndTheElection() {
         enter();
         awaitLeadership(1);
-        mailbox.post(() -> {
+        commands.post(() -> {
             throw new IllegalStateException("scripted: a bad command");
         });
         awaitLeadership(2);
@@ -140,7 +140,7 @@ class ElectionThreadTest {
         await().until(() -> withSession ? candidate.leads() : loop.view().problem() != null);
         for (int i = 0; i < 200; i++) {
             CountDownLatch ran = new CountDownLatch(1);
-            mailbox.post(ran::countDown);
+            commands.post(ran::countDown);
             assertThat(ran.await(30, TimeUnit.SECONDS)).isTrue();
         }
     }
@@ -151,7 +151,7 @@ class ElectionThreadTest {
         for (int term = 1; term <= 3; term++) {
             enter();
             CompletableFuture<Thread> runner = new CompletableFuture<>();
-            mailbox.post(() -> runner.complete(Thread.currentThread()));
+            commands.post(() -> runner.complete(Thread.currentThread()));
             threads.add(runner.get(30, TimeUnit.SECONDS));
             awaitLeadership(term);
             leave();

@@ -49,7 +49,7 @@ class ProcessPovertyTest {
         final ScriptedSession.Server server = new ScriptedSession.Server();
         final List<ScriptedSession> sessions = new CopyOnWriteArrayList<>();
         final List<String> callbacks = new CopyOnWriteArrayList<>();
-        final Mailbox mailbox = new Mailbox();
+        final CommandQueue commands = new CommandQueue();
         final ElectionLoop loop;
         final ElectionThread thread;
         final ElectionRequests requests;
@@ -84,10 +84,10 @@ class ProcessPovertyTest {
                     null,
                     new ElectionLoop.Surroundings(
                             settings -> open(), ticker, RandomGenerator.getDefault(), Backoff.of(OPTIONS)),
-                    mailbox);
-            thread = new ElectionThread(name, loop, mailbox);
-            requests = new ElectionRequests(loop, mailbox);
-            candidate = new Candidate(name, LockKey.of(1), executor, null, mailbox::wake);
+                    commands);
+            thread = new ElectionThread(name, loop, commands);
+            requests = new ElectionRequests(loop, commands);
+            candidate = new Candidate(name, LockKey.of(1), executor, null, commands::wake);
             var unused = candidate.dispatcher.add(this);
             candidate.observers.add(new ElectionObserver() {});
         }

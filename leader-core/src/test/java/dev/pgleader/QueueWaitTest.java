@@ -25,10 +25,10 @@ class QueueWaitTest {
 
     private final ScriptedSession session = new ScriptedSession(new ScriptedSession.Server(), call -> {});
     private final QueueWait wait = new QueueWait();
-    private final Mailbox mailbox = new Mailbox();
+    private final CommandQueue commands = new CommandQueue();
 
     private Outcome await(boolean mayBreakOff) throws Exception {
-        return wait.await(session, KEY, SLICE, mayBreakOff, mailbox);
+        return wait.await(session, KEY, SLICE, mayBreakOff, commands);
     }
 
     @Test
@@ -77,7 +77,7 @@ class QueueWaitTest {
             assertThat(next.isEnded()).isTrue();
             return true;
         });
-        assertThat(wait.await(next, KEY, SLICE, true, mailbox)).isEqualTo(Outcome.BROKEN_OFF);
+        assertThat(wait.await(next, KEY, SLICE, true, commands)).isEqualTo(Outcome.BROKEN_OFF);
         assertThat(session.isEnded()).as("nobody ended the one before").isFalse();
     }
 
@@ -109,12 +109,12 @@ class QueueWaitTest {
 
     @Test
     void isNotBegunIfThereIsSomethingElseToDo() throws Exception {
-        mailbox.post(() -> {});
+        commands.post(() -> {});
         session.queueings.add(() -> {
             throw new AssertionError("began to wait");
         });
         assertThat(await(true)).isEqualTo(Outcome.CALLED_OFF);
-        mailbox.runAll();
+        commands.runAll();
         session.queueings.clear();
         assertThat(await(true)).as("the next one").isEqualTo(Outcome.GRANTED);
     }
@@ -126,7 +126,7 @@ class QueueWaitTest {
         try {
             for (int round = 0; round < 2_000; round++) {
                 QueueWait raced = new QueueWait();
-                Mailbox box = new Mailbox();
+                CommandQueue box = new CommandQueue();
                 ScriptedSession raceSession = new ScriptedSession(new ScriptedSession.Server(), call -> {});
                 CyclicBarrier start = new CyclicBarrier(2);
                 raceSession.queueings.add(() -> {
@@ -170,7 +170,7 @@ class QueueWaitTest {
                     meet(start);
                     raced.breakOff();
                 });
-                Outcome outcome = raced.await(raceSession, KEY, SLICE, true, new Mailbox());
+                Outcome outcome = raced.await(raceSession, KEY, SLICE, true, new CommandQueue());
                 breaking.get();
                 assertThat(raceSession.isEnded()).isEqualTo(outcome == Outcome.BROKEN_OFF);
                 assertThat(outcome).isIn(Outcome.GRANTED, Outcome.BROKEN_OFF);

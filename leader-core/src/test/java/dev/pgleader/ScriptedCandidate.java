@@ -29,7 +29,7 @@ final class ScriptedCandidate implements LeadershipListener {
         this.election = election;
         this.key = key;
         this.candidate =
-                new Candidate(key.toString(), key, election.callbacks, campaignCondition, election.mailbox::wake);
+                new Candidate(key.toString(), key, election.callbacks, campaignCondition, election.commands::wake);
         var unused = candidate.dispatcher.add(this);
     }
 
@@ -41,7 +41,7 @@ final class ScriptedCandidate implements LeadershipListener {
         CandidateRun entering = new CandidateRun();
         run = entering;
         left = entering.ended();
-        election.mailbox.post(() -> election.loop.admit(candidate, entering, paused));
+        election.commands.post(() -> election.loop.admit(candidate, entering, paused));
     }
 
     void signal(CandidateState.Signal signal) {

@@ -32,7 +32,7 @@ final class ScriptedElection {
 
     final HandDrivenExecutor callbacks = new HandDrivenExecutor();
     final ElectorOptions options;
-    final Mailbox mailbox = new Mailbox();
+    final CommandQueue commands = new CommandQueue();
     final ElectionLoop loop;
     final ElectionRequests requests;
     private final List<String> journal = new ArrayList<>();
@@ -68,8 +68,8 @@ final class ScriptedElection {
                 options,
                 spread,
                 new ElectionLoop.Surroundings(this::open, ticker, random, backoff),
-                mailbox);
-        this.requests = new ElectionRequests(loop, mailbox);
+                commands);
+        this.requests = new ElectionRequests(loop, commands);
     }
 
     ScriptedCandidate candidate(long key) {

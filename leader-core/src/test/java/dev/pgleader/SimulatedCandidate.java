@@ -74,7 +74,7 @@ final class SimulatedCandidate {
             entering.ended().complete(null);
         } else {
             boolean startPaused = paused;
-            node.mailbox.post(() -> node.loop.admit(candidate, entering, startPaused));
+            node.commands.post(() -> node.loop.admit(candidate, entering, startPaused));
         }
     }
 
@@ -103,7 +103,7 @@ final class SimulatedCandidate {
     }
 
     private void giveUp(CandidateState.Signal signal) {
-        node.mailbox.post(() -> givenUpTerm = candidate.state().terms());
+        node.commands.post(() -> givenUpTerm = candidate.state().terms());
         var unused = node.requests.signalUntilReleased(candidate, signal);
     }
 

@@ -12,7 +12,7 @@ import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One process of the service: the library's own loop with its mailbox, requests and candidates, wired as {@link LeaderElectorGroup}
+ * One process of the service: the library's own loop with its command queue, requests and candidates, wired as {@link LeaderElectorGroup}
  * wires them; only the thread that takes the turns is simulated.
  */
 final class SimulatedNode extends SimulatedHost {
@@ -22,7 +22,7 @@ final class SimulatedNode extends SimulatedHost {
 
     final Simulation simulation;
     final SimulatedConnection.Link link;
-    final Mailbox mailbox = new Mailbox();
+    final CommandQueue commands = new CommandQueue();
     final ElectionLoop loop;
     final ElectionRequests requests;
     final List<SimulatedCandidate> candidates = new ArrayList<>();
@@ -68,12 +68,12 @@ final class SimulatedNode extends SimulatedHost {
                         new Clocks(),
                         simulation.random,
                         new SeededBackoff()),
-                mailbox);
-        this.requests = new ElectionRequests(loop, mailbox);
-        mailbox.onPost(this::wake);
+                commands);
+        this.requests = new ElectionRequests(loop, commands);
+        commands.onPost(this::wake);
         Executor callbacks = task -> world.executeAt(world.now() + simulation.between(0, 100_000), this, task);
         for (LockKey key : simulation.keys) {
-            candidates.add(new SimulatedCandidate(this, key, callbacks, mailbox::wake));
+            candidates.add(new SimulatedCandidate(this, key, callbacks, commands::wake));
         }
     }
 
@@ -299,7 +299,7 @@ final class SimulatedNode extends SimulatedHost {
         countTurn();
         long waitNanos;
         try {
-            if (!mailbox.isCalling()) {
+            if (!commands.isCalling()) {
                 loop.await(0);
             }
             waitNanos = loop.step();
@@ -309,7 +309,7 @@ final class SimulatedNode extends SimulatedHost {
         // It may freeze here, too, and takes no other turn in the meantime.
         boolean queues = waitsInQueueNext();
         inTurn = false;
-        if (woken || mailbox.isCalling() || hasNews() || queues) {
+        if (woken || commands.isCalling() || hasNews() || queues) {
             turnAt(world.now());
         } else if (!loop.isDeserted()) {
             turnAt(after(waitNanos));

@@ -107,7 +107,7 @@ final class PinnedConnection {
 
     /** Whether this failure means that the session is over, and its locks with it. */
     boolean hasEnded(SQLException failure) throws SQLException {
-        return physical().isClosed() || handle().isClosed() || SqlStates.isEndOfSession(failure);
+        return physical().isClosed() || handle().isClosed() || SqlFaults.isEndOfSession(failure);
     }
 
     /** Rolls back whatever transaction is open, then chooses how the next statement is run. */

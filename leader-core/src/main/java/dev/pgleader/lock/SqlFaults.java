@@ -9,13 +9,6 @@ import java.util.function.Predicate;
 /** What an exception of the driver means for a lock session, and how it is told. */
 final class SqlFaults {
 
-    private static final String LOCK_TABLE_FULL = "53200";
-    private static final String QUEUE_FULL = "54000";
-    private static final String CANCELLED = "57014";
-    private static final String READ_ONLY = "25006";
-    private static final String LOGIN_REFUSED_CLASS = "28";
-    private static final String TOO_MANY_CONNECTIONS = "53300";
-
     private SqlFaults() {}
 
     /** Why a statement failed. */
@@ -27,36 +20,44 @@ final class SqlFaults {
             return Fault.CONNECTION_LOST;
         }
         return switch (String.valueOf(e.getSQLState())) {
-            case LOCK_TABLE_FULL -> Fault.LOCK_TABLE_FULL;
-            case READ_ONLY -> Fault.READ_ONLY;
+            case SqlStates.LOCK_TABLE_FULL -> Fault.LOCK_TABLE_FULL;
+            case SqlStates.READ_ONLY -> Fault.READ_ONLY;
             default -> Fault.STATEMENT_FAILED;
         };
     }
 
     /** Why there is no connection. A pool hides the reason under an exception of its own. */
     static Fault ofLogin(Throwable e) {
-        if (isCausedBy(e, cause -> state(cause).startsWith(LOGIN_REFUSED_CLASS))) {
+        if (isCausedBy(e, cause -> state(cause).startsWith(SqlStates.LOGIN_REFUSED_CLASS))) {
             return Fault.LOGIN_REFUSED;
         }
-        return isCausedBy(e, cause -> state(cause).equals(LOCK_TABLE_FULL)) ? Fault.LOCK_TABLE_FULL : Fault.UNREACHABLE;
+        return isCausedBy(e, cause -> state(cause).equals(SqlStates.LOCK_TABLE_FULL))
+                ? Fault.LOCK_TABLE_FULL
+                : Fault.UNREACHABLE;
     }
 
+    /** Whether the connection broke, or the server ended it. */
+    static boolean isEndOfSession(SQLException e) {
+        return state(e).startsWith(SqlStates.CONNECTION_CLASS) || state(e).startsWith(SqlStates.SHUTDOWN_CLASS);
+    }
+
+    /** Whether the session is over, or nothing can be known of it any more. */
     static boolean isConnectionLost(SQLException e) {
-        return SqlStates.isEndOfSession(e) || isCausedBy(e, IOException.class::isInstance);
+        return isEndOfSession(e) || isCausedBy(e, IOException.class::isInstance);
     }
 
     static boolean isLockTableFull(SQLException e) {
-        return state(e).equals(LOCK_TABLE_FULL);
+        return state(e).equals(SqlStates.LOCK_TABLE_FULL);
     }
 
     /** Whether the server's queue of notifications is full, which is no fault of the session's. */
     static boolean isQueueFull(SQLException e) {
-        return state(e).equals(QUEUE_FULL);
+        return state(e).equals(SqlStates.NOTIFICATIONS_FULL);
     }
 
     /** Whether somebody cancelled the statement, as {@code pg_cancel_backend} does, which the session survives. */
     static boolean isCancelled(SQLException e) {
-        return state(e).equals(CANCELLED);
+        return state(e).equals(SqlStates.CANCELLED);
     }
 
     /** The exception in one line: what each in the chain of causes adds, and the SQLSTATEs. */
@@ -84,7 +85,7 @@ final class SqlFaults {
     /** As {@link #describe}, and what to do where no connection is left. */
     static String describeLogin(Throwable e) {
         return describe(e)
-                + (isCausedBy(e, cause -> state(cause).equals(TOO_MANY_CONNECTIONS))
+                + (isCausedBy(e, cause -> state(cause).equals(SqlStates.TOO_MANY_CONNECTIONS))
                         ? ": raise the CONNECTION LIMIT of the role or the database, or the server's max_connections"
                         : "");
     }

@@ -8,7 +8,7 @@ import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.EnumSource;
+import org.junit.jupiter.params.provider.MethodSource;
 
 /** The part of {@link LenderContractTest} that takes real time: work that leaves a COPY, so that the lock's end has to wait. */
 @Timeout(120)
@@ -24,7 +24,7 @@ class BusyConnectionTest {
     @DisplayName(
             "N05, R27: a COPY that the work of a session lock leaves ends with its session, and the slot is lent again")
     @ParameterizedTest
-    @EnumSource(Lender.class)
+    @MethodSource("dev.pgleader.lock.Lender#ofThisRun")
     void sessionLock(Lender lender) throws Exception {
         try (Lender.Open open = lender.open(DATABASE.url(), 1)) {
             String settings = LenderDatabase.settings(open);
@@ -39,7 +39,7 @@ class BusyConnectionTest {
     @DisplayName(
             "N05, R27: a COPY that the work of a transaction leaves ends with its session, and the slot is lent again")
     @ParameterizedTest
-    @EnumSource(Lender.class)
+    @MethodSource("dev.pgleader.lock.Lender#ofThisRun")
     void transactionLock(Lender lender) throws Exception {
         try (Lender.Open open = lender.open(DATABASE.url(), 1)) {
             String settings = LenderDatabase.settings(open);

@@ -15,6 +15,7 @@ import java.net.URLClassLoader;
 import java.nio.file.Path;
 import java.sql.SQLException;
 import java.time.Duration;
+import java.util.List;
 import java.util.Map;
 import java.util.function.UnaryOperator;
 import java.util.jar.JarFile;
@@ -82,6 +83,13 @@ enum Lender {
     Lender(UnaryOperator<DataSource> wrapper) {
         this.pool = Lender::hikari;
         this.wrapper = wrapper;
+    }
+
+    /** One of each kind, or with {@code -Dlenders=all} all of them. */
+    static List<Lender> ofThisRun() {
+        return "all".equals(System.getProperty("lenders"))
+                ? List.of(values())
+                : List.of(HIKARI, AGROAL, DBCP2, NO_POOL, TRANSACTION_AWARE_PROXY, P6SPY);
     }
 
     boolean isWrapper() {

@@ -31,6 +31,7 @@ import org.junit.jupiter.params.ParameterizedClass;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.EnumSource.Mode;
+import org.junit.jupiter.params.provider.MethodSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /**
@@ -39,7 +40,7 @@ import org.junit.jupiter.params.provider.ValueSource;
  */
 @Timeout(300)
 @ParameterizedClass(name = "{0}")
-@EnumSource(Lender.class)
+@MethodSource("dev.pgleader.lock.Lender#ofThisRun")
 class LenderContractTest {
 
     private static final PostgresServer SERVER = PostgresServer.shared();

@@ -46,7 +46,8 @@ class PoolerTest {
 
     private static final String DATABASE = "pooled";
     private static final LockKey KEY = LockKey.of(91);
-    private static final Settings SETTINGS = new Settings("pooled", Duration.ofSeconds(2), Duration.ofSeconds(10), true);
+    private static final Settings SETTINGS =
+            new Settings("pooled", Duration.ofSeconds(2), Duration.ofSeconds(10), true);
     private static final PostgresServer SERVER = PostgresServer.shared();
 
     @AutoClose

@@ -142,28 +142,31 @@ final class ElectionLifecycle
         }
     }
 
+    /** What leaves the election, and how. */
+    private record Departure(String who, Runnable stop) {}
+
     /** One for each group, and one for each elector that belongs to no group bean. */
-    private List<Runnable> departures() {
+    private List<Departure> departures() {
         Collection<LeaderElectorGroup> groups = beanFactory
                 .getBeansOfType(LeaderElectorGroup.class, false, false)
                 .values();
-        List<Runnable> departures = new ArrayList<>();
-        groups.forEach(group -> departures.add(group::stop));
+        List<Departure> departures = new ArrayList<>();
+        groups.forEach(group -> departures.add(new Departure(group.toString(), group::stop)));
         for (LeaderElector elector : electors.own()) {
             if (groups.stream().noneMatch(group -> group.electors().contains(elector))) {
-                departures.add(elector::stop);
+                departures.add(new Departure(elector.toString(), elector::stop));
             }
         }
         return departures;
     }
 
-    private static CompletableFuture<Void> onThreadOfItsOwn(Runnable departure) {
+    private static CompletableFuture<Void> onThreadOfItsOwn(Departure departure) {
         CompletableFuture<Void> done = new CompletableFuture<>();
         Runnable task = () -> {
             try {
-                departure.run();
+                departure.stop().run();
             } catch (Throwable e) {
-                LOG.error("An elector didn't stop in order", e);
+                LOG.error("{} couldn't be stopped; it gives its lock up when its session ends", departure.who(), e);
             } finally {
                 done.complete(null);
             }

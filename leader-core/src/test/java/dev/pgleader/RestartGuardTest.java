@@ -11,22 +11,22 @@ import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** N10, R10, R13: a server is known by its identity; what it says of its age counts for a lease at the most. */
-class TakeoverGuardTest {
+class RestartGuardTest {
 
     private static final Duration LEASE = ElectorOptions.DEFAULT_LEASE_DURATION;
     private static final long NOW = Long.MAX_VALUE - 1_000;
     private static final Duration OLD = Duration.ofDays(30);
     private static final ServerRun FIRST = new ServerRun("2026-01-01", "2026-01-02", 1);
 
-    private static TakeoverGuard guard(TakeoverDelay delay) {
-        return new TakeoverGuard(ElectorOptions.builder().takeoverDelay(delay).build(), NOW);
+    private static RestartGuard guard(TakeoverDelay delay) {
+        return new RestartGuard(ElectorOptions.builder().takeoverDelay(delay).build(), NOW);
     }
 
     private static Facts facts(ServerRun run, Duration uptime) {
         return new Facts(1, "test", "test:5432", "18.0", run, uptime, true);
     }
 
-    private static Duration waits(TakeoverGuard guard, long now) {
+    private static Duration waits(RestartGuard guard, long now) {
         return Duration.ofNanos(guard.leadsFrom(now) - now);
     }
 
@@ -34,7 +34,7 @@ class TakeoverGuardTest {
     @ParameterizedTest
     @CsvSource({"PT-1H", "PT-0.001S", "PT-1000000000H", "PT0S"})
     void anAgeThatIsNoneCountsAsABirth(Duration uptime) {
-        TakeoverGuard guard = guard(TakeoverDelay.AUTO);
+        RestartGuard guard = guard(TakeoverDelay.AUTO);
         guard.opened(facts(FIRST, uptime), NOW);
         assertThat(waits(guard, NOW)).isEqualTo(LEASE);
         assertThat(waits(guard, NOW + LEASE.toNanos())).isZero();
@@ -43,14 +43,14 @@ class TakeoverGuardTest {
     @ParameterizedTest
     @CsvSource({"PT15S", "PT1H", "PT2000000000H"})
     void anAgeOfALeaseIsEnoughHoweverGreat(Duration uptime) {
-        TakeoverGuard guard = guard(TakeoverDelay.AUTO);
+        RestartGuard guard = guard(TakeoverDelay.AUTO);
         guard.opened(facts(FIRST, uptime), NOW);
         assertThat(waits(guard, NOW)).isZero();
     }
 
     @Test
     void aYoungServerIsWaitedForUntilItIsALeaseOld() {
-        TakeoverGuard guard = guard(TakeoverDelay.AUTO);
+        RestartGuard guard = guard(TakeoverDelay.AUTO);
         guard.opened(facts(FIRST, Duration.ofSeconds(4)), NOW);
         assertThat(waits(guard, NOW)).isEqualTo(LEASE.minusSeconds(4));
     }
@@ -64,7 +64,7 @@ class TakeoverGuardTest {
             case "recovered from a crash" -> new ServerRun("2026-01-01", "2026-06-01", 1);
             default -> new ServerRun("2026-01-01", "2026-01-02", 2);
         };
-        TakeoverGuard guard = guard(TakeoverDelay.AUTO);
+        RestartGuard guard = guard(TakeoverDelay.AUTO);
         guard.opened(facts(FIRST, OLD), NOW);
         guard.opened(facts(second, OLD), NOW + 500);
         assertThat(waits(guard, NOW + 500)).isEqualTo(LEASE);
@@ -72,7 +72,7 @@ class TakeoverGuardTest {
 
     @Test
     void theSameRunIsNotWaitedForAgain() {
-        TakeoverGuard guard = guard(TakeoverDelay.AUTO);
+        RestartGuard guard = guard(TakeoverDelay.AUTO);
         guard.opened(facts(FIRST, OLD), NOW);
         guard.opened(facts(FIRST, OLD), NOW + 500);
         assertThat(waits(guard, NOW + 500)).isZero();
@@ -80,7 +80,7 @@ class TakeoverGuardTest {
 
     @Test
     void aReconnectDoesNotShortenTheWait() {
-        TakeoverGuard guard = guard(TakeoverDelay.AUTO);
+        RestartGuard guard = guard(TakeoverDelay.AUTO);
         guard.opened(facts(FIRST, OLD), NOW);
         ServerRun second = new ServerRun("2026-06-01", "2026-01-02", 1);
         guard.opened(facts(second, OLD), NOW + 500);
@@ -90,7 +90,7 @@ class TakeoverGuardTest {
 
     @Test
     void aServerThatDoesNotTellItsTimelineWasNotPromoted() {
-        TakeoverGuard guard = guard(TakeoverDelay.AUTO);
+        RestartGuard guard = guard(TakeoverDelay.AUTO);
         for (int timeline : new int[] {0, 5, 0, 5}) {
             guard.opened(facts(new ServerRun("2026-01-01", "2026-01-02", timeline), OLD), NOW);
             assertThat(waits(guard, NOW)).isZero();
@@ -105,14 +105,14 @@ class TakeoverGuardTest {
     @ParameterizedTest
     @CsvSource({"PT2S, PT4S, PT11S", "PT20S, PT4S, PT20S", "PT2S, P30D, PT2S", "PT0S, PT0S, PT15S"})
     void aFixedDelayIsNeverShorterThanAuto(Duration fixed, Duration uptime, Duration expected) {
-        TakeoverGuard guard = guard(TakeoverDelay.of(fixed));
+        RestartGuard guard = guard(TakeoverDelay.of(fixed));
         guard.opened(facts(FIRST, uptime), NOW);
         assertThat(waits(guard, NOW)).isEqualTo(expected);
     }
 
     @Test
     void noneNeverWaits() {
-        TakeoverGuard none = guard(TakeoverDelay.NONE);
+        RestartGuard none = guard(TakeoverDelay.NONE);
         none.opened(facts(FIRST, Duration.ZERO), NOW);
         assertThat(waits(none, NOW)).isZero();
     }

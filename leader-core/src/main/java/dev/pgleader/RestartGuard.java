@@ -11,14 +11,14 @@ import org.jspecify.annotations.Nullable;
  * it says to have run counts for no more than a lease, and for no less than nothing, since its clock may be wrong. Of the election
  * thread.
  */
-final class TakeoverGuard {
+final class RestartGuard {
 
     private final long leaseNanos;
     private final TakeoverDelay delay;
     private @Nullable ServerRun lastRun;
     private long safeAt;
 
-    TakeoverGuard(ElectorOptions options, long now) {
+    RestartGuard(ElectorOptions options, long now) {
         this.leaseNanos = options.leaseDuration().toNanos();
         this.delay = options.takeoverDelay();
         this.safeAt = now;

@@ -5,7 +5,7 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.atomic.AtomicBoolean;
 
 /** Commands for the election thread: any thread posts them, the election thread runs them in its turn, in order. */
-final class Mailbox {
+final class CommandQueue {
 
     private final Queue<Runnable> commands = new ConcurrentLinkedQueue<>();
     /** Whether somebody has woken the election thread since it last looked. */
