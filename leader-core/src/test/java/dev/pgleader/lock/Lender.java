@@ -85,9 +85,9 @@ enum Lender {
         this.wrapper = wrapper;
     }
 
-    /** One of each kind, or with {@code -Dlenders=all} all of them. */
+    /** One of each kind, or with {@code -Dlender.all=true} all of them. */
     static List<Lender> ofThisRun() {
-        return "all".equals(System.getProperty("lenders"))
+        return Boolean.getBoolean("lender.all")
                 ? List.of(values())
                 : List.of(HIKARI, AGROAL, DBCP2, NO_POOL, TRANSACTION_AWARE_PROXY, P6SPY);
     }
