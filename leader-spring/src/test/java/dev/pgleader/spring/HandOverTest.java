@@ -197,7 +197,7 @@ class HandOverTest {
     @Test
     @DisplayName("Rule 9: a job that is longer than the revoke timeout is left alone then, and the log names it")
     void aJobThatIsTooLongIsNamed() {
-        String[] options = {"--test.step-millis=2000", "--pgleader.revoke-timeout=5s"};
+        String[] options = {"--test.step-millis=1000", "--pgleader.revoke-timeout=3s"};
         try (SampleProcess leader = start(options)) {
             leader.await("step 1");
             try (SampleProcess follower = start(options)) {
@@ -217,9 +217,9 @@ class HandOverTest {
                                 line -> line != null);
                 assertThat(named.text()).contains("dev.pgleader.spring.sample.Job.run");
                 Duration until = Duration.ofNanos(next.arrivalNanos() - begin);
-                System.out.println("From the request to the next job, with a revoke timeout of 5 s: " + until);
+                System.out.println("From the request to the next job, with a revoke timeout of 3 s: " + until);
                 assertThat(until)
-                        .isBetween(Duration.ofSeconds(5), Duration.ofSeconds(5).plus(SOON));
+                        .isBetween(Duration.ofSeconds(3), Duration.ofSeconds(3).plus(SOON));
                 assertThat(leader.get("/actuator/prometheus").body())
                         .containsPattern("pgleader_calls_cut_off_total\\{[^}]*Job.run\"[^}]*} 1.0");
             }
