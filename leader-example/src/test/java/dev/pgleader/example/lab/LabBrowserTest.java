@@ -65,6 +65,7 @@ class LabBrowserTest {
                 LabBrowserTest::lanes,
                 () -> "pg_locks: " + leaders().get(0));
         awaitShown("the lane of the dead", LabBrowserTest::lanes, () -> first + ": dead");
+        browser.screenshot("lab-killed-" + width);
 
         browser.press("Restart: " + first);
         String second = lab.awaitLeader();
@@ -130,20 +131,22 @@ class LabBrowserTest {
     }
 
     @Test
-    void showsThatForgedNoticesChangeNothing() {
+    void showsThatForgedNoticesChangeNothing() throws IOException {
         String leader = lab.recover();
         browser.pressButton("Forge notices");
         awaitShown("the story", () -> browser.text("#story"), () -> "A stranger sent 200 forged notices. ");
         awaitShown("the headline", () -> browser.text("#headline"), () -> leader + " leads");
+        browser.screenshot("lab-forged-notices");
     }
 
     @Test
-    void showsThatADeploymentDoublesNoJob() {
+    void showsThatADeploymentDoublesNoJob() throws IOException {
         lab.recover();
         browser.pressButton("Rolling deployment");
         awaitShown("the story", () -> browser.text("#story"), () -> "The deployment is done: ");
         awaitShown("the job of several steps", () -> browser.text("#runs"), () -> "step 5 of 5 done");
         assertThat(browser.text("#run-count")).endsWith("0 steps of a doubled one");
+        browser.screenshot("lab-deployment");
         lab.awaitLeader();
     }
 
