@@ -55,7 +55,7 @@ final class Acquisition {
 
     private final String name;
     private final ElectorOptions options;
-    private final ElectionLoop.Surroundings surroundings;
+    private final Surroundings surroundings;
     private final Candidates candidates;
     private final ElectionMessages messages;
     private final Schedule schedule;
@@ -68,7 +68,7 @@ final class Acquisition {
             String name,
             ElectorOptions options,
             @Nullable Spread spread,
-            ElectionLoop.Surroundings surroundings,
+            Surroundings surroundings,
             Election election) {
         this.name = name;
         this.options = options;

@@ -35,7 +35,7 @@ final class CallsInFlight implements ListenerDispatcher.Outcome {
 
     /** Begins a call in the term; empty if the term is over. */
     Optional<LeaderCall> begin(String name, Leadership leadership, boolean interruptible) {
-        LeaderCall call = new LeaderCall(name, leadership, this, interruptible);
+        LeaderCall call = new LeaderCall(name, leadership, interruptible, this::ended);
         calls.add(call);
         if (!leadership.isValid()) {
             ended(call);

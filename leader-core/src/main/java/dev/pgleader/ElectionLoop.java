@@ -13,7 +13,6 @@ import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
-import java.util.random.RandomGenerator;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -28,9 +27,6 @@ final class ElectionLoop {
     private static final Log LOG = Log.of(ElectionLoop.class);
     private static final long LONGEST_WAIT_NANOS = TimeUnit.MINUTES.toNanos(1);
     private static final long SHORTAGE_RETRY_NANOS = TimeUnit.MILLISECONDS.toNanos(200);
-
-    /** What is outside of an election: time, chance and the database. */
-    record Surroundings(LockSession.Opener sessions, Ticker ticker, RandomGenerator random, Backoff backoff) {}
 
     private final ElectorOptions options;
     private final Surroundings surroundings;

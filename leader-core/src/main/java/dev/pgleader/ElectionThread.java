@@ -15,6 +15,7 @@ final class ElectionThread {
     private static final long PAUSE_NANOS = PAUSE_AFTER_DEFECT.toNanos();
 
     private final String name;
+    private final Runnable before;
     private final ElectionLoop loop;
     private final CommandQueue commands;
     private final Object starting = new Object();
@@ -22,8 +23,12 @@ final class ElectionThread {
     /** How often somebody began to take part; guarded by {@link #starting}. */
     private long entries;
 
-    ElectionThread(String name, ElectionLoop loop, CommandQueue commands) {
+    /**
+     * @param before what the thread does first of all
+     */
+    ElectionThread(String name, ElectionLoop loop, CommandQueue commands, Runnable before) {
         this.name = name;
+        this.before = before;
         this.loop = loop;
         this.commands = commands;
         commands.onPost(this::wake);
@@ -75,7 +80,7 @@ final class ElectionThread {
     }
 
     private void run() {
-        Rehearsal.once();
+        before.run();
         boolean goesOn = true;
         while (goesOn) {
             try {

@@ -1,5 +1,6 @@
 package dev.pgleader;
 
+import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -13,16 +14,16 @@ public final class LeaderCall implements AutoCloseable {
 
     private final String name;
     private final Leadership leadership;
-    private final CallsInFlight calls;
     private final boolean interruptible;
+    private final Consumer<LeaderCall> atEnd;
     private @Nullable Thread thread = Thread.currentThread();
     private boolean interrupted;
 
-    LeaderCall(String name, Leadership leadership, CallsInFlight calls, boolean interruptible) {
+    LeaderCall(String name, Leadership leadership, boolean interruptible, Consumer<LeaderCall> atEnd) {
         this.name = name;
         this.leadership = leadership;
-        this.calls = calls;
         this.interruptible = interruptible;
+        this.atEnd = atEnd;
     }
 
     /** What the call is named in the log. */
@@ -52,7 +53,7 @@ public final class LeaderCall implements AutoCloseable {
     @Override
     public void close() {
         detach();
-        calls.ended(this);
+        atEnd.accept(this);
     }
 
     /** Interrupts the call's thread if it is to be, once. */

@@ -76,9 +76,9 @@ public final class LeaderElectorGroup implements AutoCloseable {
                 instanceId,
                 options,
                 builder.spread,
-                new ElectionLoop.Surroundings(sessions, builder.ticker, new SplittableRandom(), Backoff.of(options)),
+                new Surroundings(sessions, builder.ticker, new SplittableRandom(), Backoff.of(options)),
                 commands);
-        this.thread = new ElectionThread(name, loop, commands);
+        this.thread = new ElectionThread(name, loop, commands, Rehearsal::once);
         this.requests = new ElectionRequests(loop, commands);
     }
 

@@ -1,6 +1,5 @@
 package dev.pgleader;
 
-import dev.pgleader.ElectionLoop.Surroundings;
 import dev.pgleader.lock.LockKey;
 import dev.pgleader.lock.LockSession;
 import java.time.Duration;

@@ -23,7 +23,7 @@ final class SessionKeeper {
 
     private final String name;
     private final LockSession.Settings settings;
-    private final ElectionLoop.Surroundings surroundings;
+    private final Surroundings surroundings;
     private final ProblemLog problems;
     private final Consumer<Consumer<ElectionObserver>> observers;
     private final long retryNanos;
@@ -47,7 +47,7 @@ final class SessionKeeper {
             String name,
             LockSession.Settings settings,
             ElectorOptions options,
-            ElectionLoop.Surroundings surroundings,
+            Surroundings surroundings,
             Consumer<Consumer<ElectionObserver>> observers) {
         this.name = name;
         this.settings = settings;

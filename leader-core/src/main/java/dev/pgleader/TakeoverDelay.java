@@ -20,6 +20,8 @@ public final class TakeoverDelay {
     /** Never waits. */
     public static final TakeoverDelay NONE = new TakeoverDelay("NONE", Duration.ZERO);
 
+    private static final Duration LONGEST = Duration.ofDays(1);
+
     private final String name;
     private final @Nullable Duration fixed;
 
@@ -35,7 +37,7 @@ public final class TakeoverDelay {
      * @throws IllegalArgumentException if the delay is negative or longer than a day
      */
     public static TakeoverDelay of(Duration delay) {
-        if (delay.isNegative() || delay.compareTo(ElectorOptions.LONGEST) > 0) {
+        if (delay.isNegative() || delay.compareTo(LONGEST) > 0) {
             throw new IllegalArgumentException("takeoverDelay must be between 0 and 1 day, but is " + delay);
         }
         return new TakeoverDelay(delay.toString(), delay);

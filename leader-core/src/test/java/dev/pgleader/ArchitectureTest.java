@@ -20,6 +20,8 @@ import com.tngtech.archunit.core.domain.JavaField;
 import com.tngtech.archunit.core.domain.JavaModifier;
 import com.tngtech.archunit.core.importer.ClassFileImporter;
 import com.tngtech.archunit.core.importer.ImportOption;
+import com.tngtech.archunit.library.dependencies.SliceAssignment;
+import com.tngtech.archunit.library.dependencies.SliceIdentifier;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -51,6 +53,32 @@ class ArchitectureTest {
     @Test
     void packagesHaveNoCycles() {
         slices().matching("dev.pgleader.(**)").should().beFreeOfCycles().check(MAIN);
+    }
+
+    /** Electors, groups and their builders make each other, and the rehearsal plays them: one room for this rule. */
+    @Test
+    void noClassesOfTheElectionFormACircle() {
+        slices().assignedFrom(new SliceAssignment() {
+                    @Override
+                    public SliceIdentifier getIdentifierOf(JavaClass type) {
+                        if (!type.getPackageName().equals("dev.pgleader")) {
+                            return SliceIdentifier.ignore();
+                        }
+                        String file = type.getName().replaceFirst("\\$.*", "");
+                        return SliceIdentifier.of(
+                                file.matches(".*\\.(LeaderElector|LeaderElectorGroup|ElectorBuilder|Rehearsal)")
+                                        ? "API"
+                                        : file);
+                    }
+
+                    @Override
+                    public String getDescription() {
+                        return "the files of the election";
+                    }
+                })
+                .should()
+                .beFreeOfCycles()
+                .check(MAIN);
     }
 
     @Test

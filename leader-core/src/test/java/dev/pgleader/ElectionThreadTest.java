@@ -52,14 +52,14 @@ class ElectionThreadTest {
                 ScriptedElection.INSTANCE,
                 options,
                 null,
-                new ElectionLoop.Surroundings(
+                new Surroundings(
                         settings ->
                                 opens.isEmpty() ? newSession() : opens.remove().give(),
                         Ticker.SYSTEM,
                         RandomGenerator.getDefault(),
                         Backoff.of(options)),
                 commands);
-        thread = new ElectionThread("test", loop, commands);
+        thread = new ElectionThread("test", loop, commands, Rehearsal::once);
         requests = new ElectionRequests(loop, commands);
         candidate = new Candidate("test", LockKey.of(1), new CallbackThreads("test-callback"), null, commands::wake);
     }

@@ -82,10 +82,9 @@ class ProcessPovertyTest {
                     ScriptedElection.INSTANCE,
                     OPTIONS,
                     null,
-                    new ElectionLoop.Surroundings(
-                            settings -> open(), ticker, RandomGenerator.getDefault(), Backoff.of(OPTIONS)),
+                    new Surroundings(settings -> open(), ticker, RandomGenerator.getDefault(), Backoff.of(OPTIONS)),
                     commands);
-            thread = new ElectionThread(name, loop, commands);
+            thread = new ElectionThread(name, loop, commands, Rehearsal::once);
             requests = new ElectionRequests(loop, commands);
             candidate = new Candidate(name, LockKey.of(1), executor, null, commands::wake);
             var unused = candidate.dispatcher.add(this);

@@ -63,12 +63,7 @@ final class ScriptedElection {
     private ScriptedElection(ElectorOptions options, @Nullable Spread spread, RandomGenerator random, Backoff backoff) {
         this.options = options;
         this.loop = new ElectionLoop(
-                "test",
-                INSTANCE,
-                options,
-                spread,
-                new ElectionLoop.Surroundings(this::open, ticker, random, backoff),
-                commands);
+                "test", INSTANCE, options, spread, new Surroundings(this::open, ticker, random, backoff), commands);
         this.requests = new ElectionRequests(loop, commands);
     }
 

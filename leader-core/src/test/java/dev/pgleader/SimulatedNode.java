@@ -59,7 +59,7 @@ final class SimulatedNode extends SimulatedHost {
                 name,
                 options,
                 simulation.spread,
-                new ElectionLoop.Surroundings(
+                new Surroundings(
                         settings -> {
                             SimulatedSession opened = SimulatedSession.open(this, simulation.serverFor(this));
                             hasMetServer = true;
