@@ -12,7 +12,6 @@ import org.springframework.context.SmartLifecycle;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 
-// tag: the recipe
 @Configuration(proxyBeanMethods = false)
 class LeaderConfiguration {
 
@@ -62,4 +61,3 @@ class LeaderConfiguration {
         return new LeaderMetrics(elector);
     }
 }
-// end

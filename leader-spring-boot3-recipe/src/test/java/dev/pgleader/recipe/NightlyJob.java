@@ -4,7 +4,6 @@ import dev.pgleader.LeaderElector;
 import org.springframework.scheduling.annotation.Scheduled;
 import org.springframework.stereotype.Component;
 
-// tag: a job on the recipe
 @Component
 class NightlyJob {
 
@@ -19,4 +18,3 @@ class NightlyJob {
         elector.runIfLeader(term -> System.out.println("runs on one instance"));
     }
 }
-// end

@@ -17,7 +17,6 @@ import org.junit.jupiter.api.Test;
 class DocumentationTest {
 
     private static final Path DOCUMENT = Path.of("..", "docs", "spring.md");
-    private static final Path RECIPES = Path.of("../leader-spring-boot3-recipe/src/test/java/dev/pgleader/recipe");
     private static final Pattern SNIPPET = Pattern.compile("```java\n(.*?)```", Pattern.DOTALL);
     private static final Pattern REGION = Pattern.compile("// tag: [^\n]*\n(.*?)\n\\h*// end", Pattern.DOTALL);
     private static final Pattern PROPERTY = Pattern.compile("^\\| `(pgleader\\.[^`]+)`", Pattern.MULTILINE);
@@ -25,10 +24,8 @@ class DocumentationTest {
     @Test
     void theSnippetsAreThoseOfTheSources() throws IOException {
         List<String> regions = new ArrayList<>();
-        try (Stream<Path> ours = Files.list(Path.of("src/test/java/dev/pgleader/spring"));
-                Stream<Path> recipes = Files.list(RECIPES)) {
-            for (Path source :
-                    Stream.concat(ours, recipes).filter(Files::isRegularFile).toList()) {
+        try (Stream<Path> sources = Files.list(Path.of("src/test/java/dev/pgleader/spring"))) {
+            for (Path source : sources.filter(Files::isRegularFile).toList()) {
                 REGION.matcher(Files.readString(source))
                         .results()
                         .map(found -> found.group(1).stripIndent().strip())

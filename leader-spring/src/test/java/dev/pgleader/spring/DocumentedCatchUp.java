@@ -5,7 +5,6 @@ import org.springframework.scheduling.annotation.Async;
 import org.springframework.scheduling.annotation.Scheduled;
 import org.springframework.stereotype.Component;
 
-// tag: catch-up
 @Component
 class DocumentedCatchUp {
 
@@ -15,6 +14,7 @@ class DocumentedCatchUp {
         this.reports = reports;
     }
 
+    // tag: catch-up
     @Scheduled(cron = "0 0 3 * * *")
     void atThree() {
         reports.sendIfDue();
@@ -26,5 +26,5 @@ class DocumentedCatchUp {
     public void on(LeaderElectedEvent event) {
         reports.sendIfDue();
     }
+    // end
 }
-// end

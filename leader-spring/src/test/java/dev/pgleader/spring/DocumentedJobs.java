@@ -29,10 +29,10 @@ class DocumentedJobs {
     // end
 }
 
-// tag: lifecycles
 @Configuration
 class DocumentedLifecycles {
 
+    // tag: lifecycles
     @Bean
     @LeaderLifecycle("billing")
     SmartLifecycle billingConsumer() {
@@ -48,8 +48,8 @@ class DocumentedLifecycles {
         Lifecycle container = new DocumentedConsumer();
         return new LeaderLifecycleListener(List.of(container));
     }
+    // end
 }
-// end
 
 /** Stands for the containers of messaging libraries. */
 class DocumentedConsumer implements SmartLifecycle {

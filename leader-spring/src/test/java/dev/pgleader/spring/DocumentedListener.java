@@ -8,7 +8,6 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import org.springframework.context.event.EventListener;
 import org.springframework.stereotype.Component;
 
-// tag: listener
 @Component
 @Election("billing")
 class DocumentedListener implements LeadershipListener {
@@ -25,9 +24,7 @@ class DocumentedListener implements LeadershipListener {
         told.add("revoked " + reason);
     }
 }
-// end
 
-// tag: events
 @Component
 class DocumentedEvents {
 
@@ -41,4 +38,3 @@ class DocumentedEvents {
         System.out.println("no longer leads " + event.election() + ": " + event.reason());
     }
 }
-// end

@@ -4,7 +4,6 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.springframework.jdbc.core.JdbcTemplate;
 import org.springframework.stereotype.Component;
 
-// tag: reports
 @Component
 class DocumentedReports {
 
@@ -23,4 +22,3 @@ class DocumentedReports {
         }
     }
 }
-// end
