@@ -60,6 +60,15 @@ class FairShareTest {
     }
 
     @Test
+    void ofSeveralKeysTheOneThatHasBeenFreeForLongestIsDueNext() {
+        share.foundFree(keys(0, 1), START);
+        share.foundFree(keys(0, 3), after(300));
+        assertThat(share.nextDueAt(50, 100)).isEqualTo(after(1_000));
+        share.foundFree(keys(1, 3), after(400));
+        assertThat(share.nextDueAt(50, 100)).isEqualTo(after(1_300));
+    }
+
+    @Test
     void aKeyThatWasTakenInTheMeantimeCountsAnewWhenItIsFreeAgain() {
         share.foundFree(keys(0, 1), START);
         share.foundFree(Set.of(), after(500));

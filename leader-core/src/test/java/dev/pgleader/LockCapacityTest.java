@@ -3,10 +3,12 @@ package dev.pgleader;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.pgleader.lock.LockKey;
+import dev.pgleader.testkit.LogCapture;
 import java.util.List;
 import java.util.SplittableRandom;
 import java.util.stream.LongStream;
 import org.junit.jupiter.api.Test;
+import org.slf4j.event.Level;
 
 /** How an election approaches the limit of a lock table that is full; see {@link LockTableFullTest} for what follows. */
 class LockCapacityTest {
@@ -31,6 +33,20 @@ class LockCapacityTest {
         assertThat(capacity.fitting(keys(50), 0)).isEqualTo(keys(50));
         assertThat(capacity.problem().message()).contains("max_locks_per_transaction", "full");
         assertThat(capacity.problem().since()).isEqualTo(5);
+    }
+
+    @Test
+    void theBeginAndTheEndOfAShortageAreLoggedOnce() {
+        try (LogCapture log = LogCapture.of(LockCapacity.class, Level.INFO)) {
+            capacity.sufficed();
+            capacity.refused(100, 7, "full", 0);
+            capacity.refused(50, 7, "full", 0);
+            assertThat(log.messages(Level.WARN))
+                    .containsExactly("[test] No room for more locks beside the 7 held: full");
+            capacity.sufficed();
+            capacity.sufficed();
+            assertThat(log.messages(Level.INFO)).containsExactly("[test] The server has room for all locks again");
+        }
     }
 
     @Test
