@@ -4,7 +4,7 @@ package dev.pgleader;
 public enum AcquisitionMode {
 
     /**
-     * Tries the lock once in each {@link ElectorOptions#retryInterval()}, and at once when its leader says that it gives it up.
+     * Tries the lock once in each {@link ElectorOptions#retryInterval()}, and at once when the leader says that it has released it.
      * When a leader's process dies, it takes up to one interval until the next leader is elected. The default.
      */
     POLL,
@@ -14,8 +14,8 @@ public enum AcquisitionMode {
      * it over in the moment in which the leader's session ends.
      *
      * <p>The price: while a candidate waits, its session is {@code active} and holds a snapshot that is at most one slice old,
-     * so {@code VACUUM} can't remove what was deleted since, and {@code CREATE INDEX CONCURRENTLY} and the like wait until the
-     * slices end that they met, see <a
+     * so {@code VACUUM} can't remove what was deleted since, and statements such as {@code CREATE INDEX CONCURRENTLY} wait
+     * for the slices that run when they begin, see <a
      * href="https://www.postgresql.org/docs/current/sql-createindex.html#SQL-CREATEINDEX-CONCURRENTLY">Building Indexes
      * Concurrently</a>. With {@code log_lock_waits} on, the server writes a line for each slice that is longer than {@code
      * deadlock_timeout} (1 s by default).

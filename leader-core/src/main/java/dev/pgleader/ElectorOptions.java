@@ -157,7 +157,7 @@ public final class ElectorOptions {
         return retryInterval;
     }
 
-    /** By which part of itself the retry interval varies at random, in either direction. */
+    /** The fraction by which the retry interval varies at random, in either direction. */
     public double retryJitter() {
         return retryJitter;
     }
@@ -184,7 +184,7 @@ public final class ElectorOptions {
         return maxReconnectDelay == null ? max(retryInterval, DEFAULT_MAX_RECONNECT_DELAY) : maxReconnectDelay;
     }
 
-    /** The longest time that a voluntary exit waits for {@code onRevoked} before the lock is released all the same. */
+    /** The longest time that a voluntary exit waits for {@code onRevoked} before the lock is released anyway. */
     public Duration revokeTimeout() {
         return revokeTimeout;
     }

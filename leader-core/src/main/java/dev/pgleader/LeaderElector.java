@@ -27,8 +27,8 @@ import java.util.function.Supplier;
  * elector.start();
  * }</pre>
  *
- * <p>From {@link #start()} on it competes for ever, through any outage, until it's stopped or closed. What it guarantees and
- * what it doesn't stands at {@link dev.pgleader this package}; above all, being the leader is no fencing token.
+ * <p>From {@link #start()} on it competes for ever, through any outage, until it's stopped or closed. The {@linkplain
+ * dev.pgleader package description} says what it guarantees and what it doesn't; above all, being the leader is no fencing token.
  *
  * <p>Thread-safe. No method waits for the database but {@link #stop()}, {@link #close()} and, as long as it is told to,
  * {@link #awaitLeadership}. All of its threads are daemons: an elector keeps no process alive.
@@ -138,7 +138,7 @@ public final class LeaderElector implements AutoCloseable {
     }
 
     /**
-     * Takes no part any more, until it's started again. If this instance leads, {@link #isLeader()} is false from now on,
+     * Leaves the election until it's started again. If this instance leads, {@link #isLeader()} is false from now on,
      * listeners hear {@link RevocationReason#CLOSED}, and when they have returned, at the latest after {@link
      * ElectorOptions#revokeTimeout()}, the lock is released. No term begins once this method was called.
      *

@@ -11,7 +11,7 @@ package dev.pgleader;
  * isn't told to it at all. A listener added while the elector leads is told so.
  *
  * <p>Listeners hear of an election in the order in which they were added, and of its end in the reverse order, each after the one
- * before has returned. Who wants to hear of the end at once asks {@link Leadership#revoked()}.
+ * before has returned. {@link Leadership#revoked()} tells of the end at once.
  *
  * <h2>State</h2>
  *

@@ -29,7 +29,7 @@ final class UserExecutor implements Executor {
             users.execute(task);
         } catch (Throwable e) {
             LOG.warn("The callback executor refuses tasks; they run on a thread of the elector's own", e);
-            // If the executor took it all the same, the second run does nothing.
+            // If the executor took it nevertheless, the second run does nothing.
             task.run();
         }
     }

@@ -9,6 +9,7 @@ import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
+import java.time.Duration;
 
 /**
  * Does to a process what suspending its machine does: it stands still, and the time in between is missing from its monotonic
@@ -47,6 +48,11 @@ final class Suspension implements AutoCloseable {
     void suspend(JavaProcess process) {
         process.pause();
         suspendedAt = System.nanoTime();
+    }
+
+    /** For how long the process has been standing still. */
+    Duration lasted() {
+        return Duration.ofNanos(System.nanoTime() - suspendedAt);
     }
 
     void resume(JavaProcess process) {

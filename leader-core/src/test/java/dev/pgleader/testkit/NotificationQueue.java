@@ -5,6 +5,7 @@ import static org.awaitility.Awaitility.await;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.time.Duration;
+import java.util.concurrent.atomic.AtomicBoolean;
 
 /**
  * Ways in which sessions of one database keep those of all others from notifying, since a server has a single queue for all.
@@ -84,13 +85,20 @@ public final class NotificationQueue implements AutoCloseable {
         Sql.execute(hanging, "CREATE TABLE IF NOT EXISTS written (n int)");
         int pid = Sql.backendPid(hanging);
         server.setting(SYNCHRONOUS, "nobody");
-        Thread commit = new Thread(() -> notifyAndWrite(hanging), "commit that hangs");
+        AtomicBoolean over = new AtomicBoolean();
+        Thread commit = new Thread(
+                () -> {
+                    // The server takes up the setting some time later: until then a commit doesn't hang.
+                    while (!over.get() && notifyAndWrite(hanging)) {}
+                },
+                "commit that hangs");
         commit.setDaemon(true);
         commit.start();
         try (Connection observer = server.connect()) {
             await().atMost(PATIENCE).until(() -> Sql.truth(observer, WAITS, pid));
         }
         return new NotificationQueue("a commit holds the queue", () -> {
+            over.set(true);
             server.resetSetting(SYNCHRONOUS);
             server.execute("SELECT pg_cancel_backend(" + pid + ")");
             await().atMost(PATIENCE).until(() -> !commit.isAlive());
@@ -98,14 +106,17 @@ public final class NotificationQueue implements AutoCloseable {
         });
     }
 
-    private static void notifyAndWrite(Connection hanging) {
+    /** Returns false if the server has gone. */
+    private static boolean notifyAndWrite(Connection hanging) {
         try {
             while (!isTaken(hanging, "INSERT INTO written SELECT 1 FROM (SELECT pg_notify('anything', '')) AS told")) {
                 // It was full before, and stays so until somebody asks after the session that held it up has ended.
                 Sql.execute(hanging, "SELECT pg_notification_queue_usage()");
             }
+            return true;
         } catch (SQLException e) {
             // The server goes down in its test; its locks and the queue are free then, too.
+            return false;
         }
     }
 
