@@ -223,6 +223,40 @@ class PoolerTest {
     }
 
     @Test
+    @DisplayName(
+            "Statements are planned once for a direct session; behind a pooler they have no names, which others could use")
+    void namedStatements() throws Exception {
+        try (PgBouncer pooler = pooler(PoolMode.SESSION, false, 3)) {
+            assertThat(namesOfSession(SERVER.url(DATABASE))).isPositive();
+            assertThat(namesOfSession(pooler.url(DATABASE))).isZero();
+        }
+    }
+
+    /** How many statements the server knows by name after some that an election repeats. */
+    private static int namesOfSession(String url) throws Exception {
+        List<Connection> lent = new ArrayList<>();
+        PGSimpleDataSource dataSource = new PGSimpleDataSource() {
+            @Override
+            public Connection getConnection() throws SQLException {
+                Connection connection = super.getConnection();
+                lent.add(connection);
+                return connection;
+            }
+        };
+        dataSource.setUrl(url);
+        dataSource.setUser(SERVER.superuser());
+        LockSession session = LockSession.open(ConnectionSource.of(dataSource), SETTINGS);
+        try {
+            for (int round = 0; round < 10; round++) {
+                session.check();
+            }
+            return Integer.parseInt(Sql.text(lent.get(0), "SELECT count(*) FROM pg_catalog.pg_prepared_statements"));
+        } finally {
+            session.abort();
+        }
+    }
+
+    @Test
     @DisplayName("X22: a transaction lock is exclusive also behind a pooler that shares backends between transactions")
     void transactionLock() throws Exception {
         int clients = 4;
@@ -257,14 +291,14 @@ class PoolerTest {
     }
 
     /** What PgBouncer is told of named statements; one before 1.21 knows nothing of them. */
-    static Stream<Map<String, String>> namedStatements() {
+    static Stream<Map<String, String>> settingsForNamedStatements() {
         return PgBouncer.keepsNamedStatements()
                 ? Stream.of(Map.of("max_prepared_statements", "0"), Map.of("max_prepared_statements", "200"))
                 : Stream.of(Map.of());
     }
 
     @ParameterizedTest
-    @MethodSource("namedStatements")
+    @MethodSource("settingsForNamedStatements")
     @DisplayName(
             "R32: 2,000 transaction locks from 8 threads, by a driver as it comes, behind a pooler in transaction mode")
     void preparedStatementsOfTheDriver(Map<String, String> settings) throws Exception {
