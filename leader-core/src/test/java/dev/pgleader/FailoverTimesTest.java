@@ -62,6 +62,8 @@ class FailoverTimesTest {
         ElectorOptions options = FAST.toBuilder()
                 .retryInterval(FAR_OFF)
                 .maxReconnectDelay(FAR_OFF)
+                .leaseDuration(Duration.ofSeconds(20))
+                .healthCheckTimeout(Duration.ofSeconds(10))
                 .coolDown(Duration.ofMillis(250))
                 .build();
         List<Long> micros = new ArrayList<>();
